@@ -1,5 +1,6 @@
-// What is trained, as plain data. Purpose: from a Hugging Face config every parameter with its name, shape and ties, grouped into
-// units. Main types: Parameter, TiedName, Unit, DecoderShape, Model. Must not depend on planner, kernels or runtime.
+// What is trained, as plain data. Purpose: from a Hugging Face config every parameter with its name, shape and ties,
+// grouped into units. Main types: Parameter, TiedName, Unit, DecoderShape, Model. Must not depend on planner, kernels
+// or runtime.
 #pragma once
 
 #include <optional>
@@ -18,13 +19,13 @@ enum class InitRule { kNormal, kOnes, kZeros };
 
 /// One tensor of unique storage.
 struct Parameter {
-  std::string name;    ///< Hugging Face name, "model.layers.0.mlp.up_proj.weight"
-  Shape shape;         ///< as Hugging Face stores it
+  std::string name;  ///< Hugging Face name, "model.layers.0.mlp.up_proj.weight"
+  Shape shape;       ///< as Hugging Face stores it
   bool trainable = true;
-  bool is_expert = false;         ///< belongs to one expert of a mixture
+  bool is_expert = false;  ///< belongs to one expert of a mixture
   InitRule init = InitRule::kNormal;
-  double init_std = 0.02;         ///< of kNormal
-  std::size_t unit = 0;           ///< index of the first unit that uses it
+  double init_std = 0.02;  ///< of kNormal
+  std::size_t unit = 0;    ///< index of the first unit that uses it
 
   /// The dotted name of the module that owns it: the name without its last part.
   std::string module() const { return name.substr(0, name.rfind('.')); }
@@ -61,17 +62,19 @@ struct DecoderShape {
   std::uint64_t positions = 0;  ///< the longest sequence that the config states
   NormKind norm = NormKind::kRmsNorm;
   MlpKind mlp = MlpKind::kGatedSilu;
-  bool fused_qkv = false;           ///< gpt2: one c_attn matrix
-  bool weights_in_by_out = false;   ///< gpt2's Conv1D keeps [in, out], others [out, in]
+  bool fused_qkv = false;          ///< gpt2: one c_attn matrix
+  bool weights_in_by_out = false;  ///< gpt2's Conv1D keeps [in, out], others [out, in]
   bool qkv_bias = false;
   bool attention_out_bias = false;
   bool mlp_bias = false;
-  bool qk_norm = false;             ///< qwen3: RMS norm of each query and key head
-  bool learned_positions = false;   ///< gpt2: a position table instead of rotary
+  bool qk_norm = false;            ///< qwen3: RMS norm of each query and key head
+  bool learned_positions = false;  ///< gpt2: a position table instead of rotary
   bool tied_head = false;
   double norm_epsilon = 1e-5;
   double rope_theta = 10000;
-  std::optional<Json> rope_scaling; ///< the config's object, if it has one
+  std::optional<Json> rope_scaling;  ///< the config's object (of `rope_parameters` too), its type under "rope_type"
+  std::uint64_t sliding_window =
+      0;  ///< tokens that a query sees; 0 = all. Longer sequences need a mask the runtime lacks
   std::uint64_t query_width() const { return heads * head_size; }
   std::uint64_t kv_width() const { return kv_heads * head_size; }
 };
@@ -84,20 +87,23 @@ struct Model {
   Json config;         ///< as read; enough to build the same Model again
   std::vector<Parameter> parameters;
   std::vector<TiedName> tied;
-  std::vector<Unit> units;  ///< in order of the forward pass
-  std::uint64_t positions = 0;      ///< longest sequence, 0 = unknown
-  std::uint64_t hidden = 0;         ///< width of the residual stream, 0 = unknown
-  std::uint64_t vocab = 0;          ///< 0 = no vocabulary
-  std::uint64_t experts = 0;          ///< per layer; 0 = dense
+  std::vector<Unit> units;      ///< in order of the forward pass
+  std::uint64_t positions = 0;  ///< longest sequence, 0 = unknown
+  std::uint64_t hidden = 0;     ///< width of the residual stream, 0 = unknown
+  std::uint64_t vocab = 0;      ///< 0 = no vocabulary
+  std::uint64_t experts = 0;    ///< per layer; 0 = dense
   std::uint64_t experts_per_token = 0;
   DType checkpoint_dtype = DType::kFp32;  ///< the config's torch_dtype / dtype
-  std::optional<DecoderShape> decoder;    ///< set where the native runtime can train it
-  std::vector<std::string> notes;         ///< sentences: defaults that were assumed, dropout that is set to 0
+  std::string quantisation;               ///< "awq", "gptq", "bitsandbytes", ...: the checkpoint's; empty = none
+  std::optional<DecoderShape> decoder;    ///< set for the families that the native runtime trains
+  /// Why the native runtime must refuse to train it although `decoder` is set: sentences, each with key and value.
+  std::vector<std::string> native_obstacles;
+  std::vector<std::string> notes;  ///< sentences: defaults that were assumed, dropout that is set to 0
 
-  Elements total() const;             ///< tied tensors once
+  Elements total() const;  ///< tied tensors once
   Elements trainable() const;
-  Elements with_tied_twice() const;   ///< once per name
-  Elements active() const;            ///< used per token
+  Elements with_tied_twice() const;  ///< once per name
+  Elements active() const;           ///< used per token
 };
 
 }  // namespace zeroplan::models

@@ -1,0 +1,114 @@
+#include "models/family.h"
+
+#include <fmt/format.h>
+
+namespace zeroplan::models {
+namespace {
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+}  // namespace
+
+DecoderSizes read_decoder_sizes(const HfConfig& config, const DecoderDefaults& defaults) {
+  DecoderSizes sizes;
+  sizes.hidden = config.width({"hidden_size", "n_embd", "n_embed"}, defaults.hidden);
+  sizes.layers = config.layers({"num_hidden_layers", "n_layer"}, defaults.layers);
+  sizes.heads = config.heads({"num_attention_heads", "n_head"}, defaults.heads);
+  const auto kv_heads = config.optional_width({"num_key_value_heads"}, kMostHeads);
+  sizes.kv_heads = kv_heads                ? *kv_heads
+                   : defaults.kv_heads > 0 ? config.heads({"num_key_value_heads"}, defaults.kv_heads)
+                                           : sizes.heads;
+  const auto head_size = config.optional_width({"head_dim"});
+  if (head_size) {
+    sizes.head_size = *head_size;
+  } else if (defaults.head_size > 0) {
+    sizes.head_size = config.width({"head_dim"}, defaults.head_size);
+  } else {
+    config.require_divides(config.has("n_head") ? "n_head" : "num_attention_heads", sizes.heads, "hidden size",
+                           sizes.hidden);
+    sizes.head_size = sizes.hidden / sizes.heads;
+  }
+  config.require_divides("num_key_value_heads", sizes.kv_heads, "num_attention_heads", sizes.heads);
+  const auto ffn = config.optional_width({"intermediate_size", "n_inner"});
+  sizes.ffn = ffn ? *ffn : defaults.ffn > 0 ? config.width({"intermediate_size"}, defaults.ffn) : 4 * sizes.hidden;
+  sizes.vocab = config.rows({"vocab_size"}, defaults.vocab);
+  sizes.positions = config.rows({"max_position_embeddings", "n_positions"}, defaults.positions);
+  return sizes;
+}
+
+void set_sizes(Model& model, const DecoderSizes& sizes) {
+  model.hidden = sizes.hidden;
+  model.vocab = sizes.vocab;
+  model.positions = sizes.positions;
+}
+
+std::uint64_t read_labels(const HfConfig& config) {
+  if (config.has("id2label")) {
+    const std::uint64_t labels = config.view().at("id2label").as_object().size();
+    if (labels == 0) throw config.unexpected("id2label", "at least one label", "remove the key or name the labels");
+    return labels;
+  }
+  return config.optional_width({"num_labels"}).value_or(2);
+}
+
+Heads read_heads(const HfConfig& config, Model& model) {
+  Heads heads;
+  const std::string name = config.architecture();
+  if (name.empty() || ends_with(name, "ForCausalLM") || ends_with(name, "LMHeadModel")) return heads;
+  heads.language_model = false;
+  if (ends_with(name, "ForSequenceClassification")) {
+    heads.classifier = true;
+    heads.labels = read_labels(config);
+  } else if (!ends_with(name, "Model")) {
+    heads.language_model = true;
+    model.notes.push_back(
+        fmt::format("architecture {}: its head is not known here, counted as a causal language model", name));
+  }
+  if (!heads.language_model) {
+    add_obstacle(config, model, "architectures", "trains causal language models only");
+  }
+  return heads;
+}
+
+void add_head(FamilyBuilder& builder, const Heads& heads, bool tied, const std::string& embedding, std::uint64_t hidden,
+              std::uint64_t vocab, bool bias) {
+  if (heads.classifier) {
+    builder.unit("head", UnitKind::kHead, "", {linear("score", hidden, heads.labels)});
+  } else if (heads.language_model) {
+    builder.head(tied, "lm_head", embedding, hidden, vocab, bias);
+  }
+}
+
+double init_std(const HfConfig& config, double fallback) {
+  const double value = config.number({"initializer_range", "init_std"}, fallback);
+  if (value < 0) {
+    throw config.unexpected(config.has("initializer_range") ? "initializer_range" : "init_std",
+                            "a standard deviation, not negative", "the usual value is 0.02");
+  }
+  return value;
+}
+
+Modules split_attention(const DecoderSizes& sizes, AttentionBias bias, const std::string& output) {
+  return {linear("self_attn.q_proj", sizes.hidden, sizes.query_width(), bias.qkv),
+          linear("self_attn.k_proj", sizes.hidden, sizes.kv_width(), bias.qkv),
+          linear("self_attn.v_proj", sizes.hidden, sizes.kv_width(), bias.qkv),
+          linear("self_attn." + output, sizes.query_width(), sizes.hidden, bias.output)};
+}
+
+Modules gated_mlp(const std::string& module, std::uint64_t hidden, std::uint64_t ffn, bool bias) {
+  return {linear(module + ".gate_proj", hidden, ffn, bias), linear(module + ".up_proj", hidden, ffn, bias),
+          linear(module + ".down_proj", ffn, hidden, bias)};
+}
+
+void add_obstacle(const HfConfig& config, Model& model, std::string_view key, std::string_view reason) {
+  std::string value = config.has(key)
+                          ? config.view().at(key).json().dump(-1, ' ', false, Json::error_handler_t::replace)
+                          : "its default";
+  constexpr std::size_t kLongestShown = 60;
+  if (value.size() > kLongestShown) value = value.substr(0, kLongestShown) + "...";
+  model.native_obstacles.push_back(fmt::format("{} is {}; the native runtime {}", key, value, reason));
+}
+
+}  // namespace zeroplan::models
