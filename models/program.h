@@ -19,9 +19,9 @@ enum class OpKind {
   kEmbeddingForward,   ///< tokens, table [V,h], [position table] -> out [T,h]
   kEmbeddingBackward,  ///< tokens, d_out -> d_table, [d_position]
   kLayerNormForward,   ///< x, weight, bias -> y, mean [T], rstd [T]
-  kLayerNormBackward,  ///< d_y, x, weight, mean, rstd -> d_x, d_weight, d_bias, workspace
+  kLayerNormBackward,  ///< d_y, x, weight, mean, rstd -> d_x, d_weight, d_bias
   kRmsNormForward,     ///< x, weight -> y, rstd [rows]
-  kRmsNormBackward,    ///< d_y, x, weight, rstd -> d_x, d_weight, workspace
+  kRmsNormBackward,    ///< d_y, x, weight, rstd -> d_x, d_weight
   kLinearForward,      ///< x [T,in], weight, [bias] -> y [T,out], workspace
   kLinearBackwardInput,   ///< d_y [T,out], weight -> d_x [T,in], workspace
   kLinearBackwardWeight,  ///< d_y, x -> d_weight, [d_bias], workspace

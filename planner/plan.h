@@ -154,7 +154,7 @@ struct UpdatePiece {
   BufferId master = kNoBuffer;          ///< fp32; kNoBuffer without mixed precision
   std::vector<BufferId> moments;
   bool states_are_shard = true;         ///< master and moments hold a shard; else the whole group
-  bool whole_group = false;             ///< stage 0: the piece is [begin, end) of every rank's shard
+  bool whole_group = false;             ///< stage 0: [begin, end) counts elements of the whole padded group
 };
 
 /// kUpdate: a sub-group. kNorm: all pieces whose squares are summed. kLoad, kFill, kSave: one group.
@@ -233,7 +233,7 @@ struct Plan {
 /// The name of the always-live buffer with what changes from step to step.
 constexpr std::string_view kStepScalars = "step scalars";
 /// Bytes planned for it; the runtime's struct must fit.
-constexpr Bytes kStepScalarsBytes{256};
+constexpr Bytes kStepScalarsBytes{192};
 /// One entry a rank in the buffer "norm partials": sum of squares (double), loss (double).
 constexpr Bytes kNormPartialBytes{16};
 

@@ -1,0 +1,80 @@
+#include "planner/schedule/state_buffers.h"
+
+#include <fmt/format.h>
+
+namespace zeroplan::planner {
+namespace {
+
+GroupStates persistent_states(PlanDraft& draft, const ShardGroup& group) {
+  const Plan& plan = draft.plan();
+  const Precision precision = plan.training.precision;
+  GroupStates states;
+  states.parameters_are_shard = plan.strategy.stage == 3 && !group.is_small;
+  states.states_are_shard = plan.strategy.stage >= 1;
+  const Elements held = states.parameters_are_shard ? group.shard : group.padded;
+  const Elements optimized = states.states_are_shard ? group.shard : group.padded;
+  states.parameters = draft.always(fmt::format("{} / parameters{}", group.name, states.parameters_are_shard ? " shard" : ""),
+                                   held * compute_dtype(precision));
+  if (has_master_weights(precision)) {
+    states.master = draft.always(group.name + " / master weights", optimized * DType::kFp32);
+  }
+  for (std::uint64_t m = 1; m <= moment_count(plan.training.optimizer); ++m) {
+    states.moments.push_back(
+        draft.always(fmt::format("{} / moment {}", group.name, m), optimized * moment_dtype(precision)));
+  }
+  return states;
+}
+
+void add_gradients(PlanDraft& draft, const ShardGroup& group, GroupStates& states) {
+  const Plan& plan = draft.plan();
+  const DType dtype = StateBuffers::gradient_dtype(plan);
+  const bool accumulates = plan.strategy.accumulation > 1;
+  const auto add = [&](const std::string& name, Bytes bytes, bool carries) {
+    return carries ? draft.spanning_cycle(name, bytes) : draft.buffer(name, bytes);
+  };
+  const bool is_sharded = plan.strategy.stage >= 2;
+  states.gradients = add(group.name + " / gradients", group.padded * dtype, accumulates && !is_sharded);
+  if (is_sharded) states.gradient_shard = add(group.name + " / gradient shard", group.shard * dtype, accumulates);
+}
+
+}  // namespace
+
+StateBuffers make_state_buffers(PlanDraft& draft) {
+  const Plan& plan = draft.plan();
+  StateBuffers states;
+  states.scalars = draft.always(std::string(kStepScalars), kStepScalarsBytes);
+  states.norm_partials = draft.always("norm partials", kNormPartialBytes * plan.training.gpus);
+  for (const ShardGroup& group : plan.partition.groups) states.groups.push_back(persistent_states(draft, group));
+  const models::DecoderShape& shape = plan.model.decoder.value();
+  if (!shape.learned_positions) {
+    states.rotary_table =
+        draft.always("rotary table", Shape{plan.training.seq, shape.head_size}.elements() * DType::kFp32);
+  }
+  for (std::size_t g = 0; g < plan.partition.groups.size(); ++g) {
+    add_gradients(draft, plan.partition.groups[g], states.groups[g]);
+  }
+  return states;
+}
+
+UpdatePiece state_piece(const Plan& plan, const StateBuffers& states, std::uint32_t group, std::uint64_t begin,
+                        std::uint64_t end) {
+  const GroupStates& s = states.groups[group];
+  UpdatePiece piece;
+  piece.piece = {group, begin, end};
+  piece.parameters = s.parameters;
+  piece.parameters_are_shard = s.parameters_are_shard;
+  piece.gradients_are_shard = s.gradient_shard != kNoBuffer;
+  piece.gradients = piece.gradients_are_shard ? s.gradient_shard : s.gradients;
+  piece.master = s.master;
+  piece.moments = s.moments;
+  piece.states_are_shard = s.states_are_shard;
+  piece.whole_group = plan.strategy.stage == 0;
+  return piece;
+}
+
+std::uint64_t state_extent(const Plan& plan, std::uint32_t group) {
+  const ShardGroup& g = plan.partition.groups[group];
+  return plan.strategy.stage == 0 ? g.padded.count() : g.shard.count();
+}
+
+}  // namespace zeroplan::planner
