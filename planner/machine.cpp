@@ -26,7 +26,17 @@ Quantity rate_at(const JsonView& view, std::string_view key) {
 Json gemm_json(const std::vector<GemmPoint>& points) {
   Json list = Json::array();
   for (const GemmPoint& p : points) {
-    list.push_back({{"dtype", to_string(p.dtype)}, {"m", p.m}, {"n", p.n}, {"k", p.k}, {"flops", p.flops.per_second()}});
+    list.push_back({{"dtype", to_string(p.dtype)}, {"m", p.m}, {"n", p.n}, {"k", p.k}, {"ranks", p.ranks},
+                    {"flops", p.flops.per_second()}});
+  }
+  return list;
+}
+
+Json cpu_ops_json(const std::vector<OpPoint>& points) {
+  Json list = Json::array();
+  for (const OpPoint& p : points) {
+    list.push_back({{"op", p.op}, {"ranks", p.ranks}, {"work", p.work}, {"width", p.width}, {"depth", p.depth},
+                    {"time_s", p.time.value()}});
   }
   return list;
 }
@@ -40,7 +50,21 @@ std::vector<GemmPoint> gemm_from(const JsonView& rates) {
     const auto dtype = parse_dtype(item.at("dtype").as_string());
     if (!dtype) throw item.at("dtype").unexpected("fp32 or bf16");
     points.push_back({*dtype, item.at("m").as_count(), item.at("n").as_count(), item.at("k").as_count(),
-                      rate_at<FlopsPerSecond>(item, "flops")});
+                      item.count_or("ranks", 1), rate_at<FlopsPerSecond>(item, "flops")});
+  }
+  return points;
+}
+
+std::vector<OpPoint> cpu_ops_from(const JsonView& rates) {
+  std::vector<OpPoint> points;
+  if (!rates.has("cpu_ops")) return points;
+  const JsonView list = rates.at("cpu_ops");
+  for (std::size_t i = 0; i < list.array_size(); ++i) {
+    const JsonView item = list.at(i);
+    const double time = item.at("time_s").as_number();
+    if (time < 0) throw item.at("time_s").unexpected("a time that is not negative");
+    points.push_back({item.at("op").as_string(), item.count_or("ranks", 1), item.at("work").as_count(),
+                      item.count_or("width", 1), item.count_or("depth", 1), Seconds(time)});
   }
   return points;
 }
@@ -62,6 +86,7 @@ Json Machine::to_json() const {
               {"name", name},
               {"gpus", gpus},
               {"nodes", nodes},
+              {"cores", cores},
               {"is_gpu", is_gpu},
               {"device_bytes", or_null(device_bytes)},
               {"context_bytes", context_bytes.count()},
@@ -70,6 +95,7 @@ Json Machine::to_json() const {
   doc["rates"] = {{"bf16_flops", rates.bf16_flops.per_second()},
                   {"fp32_flops", rates.fp32_flops.per_second()},
                   {"gemm", gemm_json(rates.gemm)},
+                  {"cpu_ops", cpu_ops_json(rates.cpu_ops)},
                   {"device_bytes", rates.device_bytes.per_second()},
                   {"h2d_bytes", rates.h2d_bytes.per_second()},
                   {"d2h_bytes", rates.d2h_bytes.per_second()},
@@ -81,6 +107,7 @@ Json Machine::to_json() const {
                   {"disk_write_bytes", rates.disk_write_bytes.per_second()},
                   {"host_adam_params", rates.host_adam_params.per_second()}};
   doc["latencies"] = {{"kernel_s", latencies.kernel.value()},
+                      {"task_s", latencies.task.value()},
                       {"collective_s", latencies.collective.value()},
                       {"network_s", latencies.network.value()},
                       {"disk_s", latencies.disk.value()}};
@@ -95,6 +122,7 @@ Machine Machine::from_json(const JsonView& view) {
   m.name = view.at("name").as_string();
   m.gpus = view.at("gpus").as_count();
   m.nodes = view.count_or("nodes", 1);
+  m.cores = view.count_or("cores", 0);
   m.device_bytes = size_at(view, "device_bytes");
   m.context_bytes = Bytes(view.count_or("context_bytes", 0));
   m.host_bytes = size_at(view, "host_bytes");
@@ -104,6 +132,7 @@ Machine Machine::from_json(const JsonView& view) {
     m.rates.bf16_flops = rate_at<FlopsPerSecond>(r, "bf16_flops");
     m.rates.fp32_flops = rate_at<FlopsPerSecond>(r, "fp32_flops");
     m.rates.gemm = gemm_from(r);
+    m.rates.cpu_ops = cpu_ops_from(r);
     m.rates.device_bytes = rate_at<BytesPerSecond>(r, "device_bytes");
     m.rates.h2d_bytes = rate_at<BytesPerSecond>(r, "h2d_bytes");
     m.rates.d2h_bytes = rate_at<BytesPerSecond>(r, "d2h_bytes");
@@ -119,6 +148,7 @@ Machine Machine::from_json(const JsonView& view) {
   if (view.has("latencies")) {
     const JsonView l = view.at("latencies");
     m.latencies.kernel = Seconds(std::max(0.0, l.number_or("kernel_s", 0)));
+    m.latencies.task = Seconds(std::max(0.0, l.number_or("task_s", 0)));
     m.latencies.collective = Seconds(std::max(0.0, l.number_or("collective_s", 0)));
     m.latencies.network = Seconds(std::max(0.0, l.number_or("network_s", 0)));
     m.latencies.disk = Seconds(std::max(0.0, l.number_or("disk_s", 0)));

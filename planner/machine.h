@@ -18,8 +18,20 @@ struct GemmPoint {
   std::uint64_t m = 0;
   std::uint64_t n = 0;
   std::uint64_t k = 0;
+  std::uint64_t ranks = 1;  ///< of a node that multiplied at once; `flops` is of one of them
   FlopsPerSecond flops;
   friend bool operator==(const GemmPoint&, const GemmPoint&) = default;
+};
+
+/// One measured kernel of the CPU back end, or one loopback collective.
+struct OpPoint {
+  std::string op;            ///< "rms_norm_forward", "adamw", "all_gather": see planner/cost_model.h
+  std::uint64_t ranks = 1;   ///< of a node that ran it at once, each with cores / ranks threads
+  std::uint64_t work = 1;    ///< elements; of a collective: bytes of the whole buffer
+  std::uint64_t width = 1;   ///< of a row, or of a head
+  std::uint64_t depth = 1;   ///< attention: tokens of a sequence
+  Seconds time;
+  friend bool operator==(const OpPoint&, const OpPoint&) = default;
 };
 
 /// Sustained rates; a rate that is not known is 0.
@@ -27,6 +39,7 @@ struct MachineRates {
   FlopsPerSecond bf16_flops;
   FlopsPerSecond fp32_flops;
   std::vector<GemmPoint> gemm;
+  std::vector<OpPoint> cpu_ops;
   BytesPerSecond device_bytes;      ///< device memory, read and write together
   BytesPerSecond h2d_bytes;
   BytesPerSecond d2h_bytes;
@@ -43,6 +56,7 @@ struct MachineRates {
 /// Fixed costs of starting something.
 struct MachineLatencies {
   Seconds kernel;
+  Seconds task;  ///< CPU: from the end of a task to the start of one on another lane that waits for it
   Seconds collective;
   Seconds network;
   Seconds disk;
@@ -61,6 +75,7 @@ struct Machine {
   std::string name = "custom";
   std::uint64_t gpus = 1;   ///< over all nodes
   std::uint64_t nodes = 1;
+  std::uint64_t cores = 0;  ///< of one node, for the CPU back end; 0: unknown
   bool is_gpu = false;      ///< states a GPU's rates, so that plans are for CUDA unless told otherwise
   std::optional<Bytes> device_bytes;
   Bytes context_bytes;      ///< taken on each card by the driver and libraries

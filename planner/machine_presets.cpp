@@ -58,7 +58,11 @@ Machine machine_of(const Card& card) {
   m.rates.disk_read_bytes = BytesPerSecond(6e9);
   m.rates.disk_write_bytes = BytesPerSecond(3e9);
   m.rates.host_adam_params = ElementsPerSecond(4e9);
-  m.latencies = {Seconds(card.kernel_us * 1e-6), Seconds(15e-6), Seconds(30e-6), Seconds(100e-6)};
+  m.latencies = {.kernel = Seconds(card.kernel_us * 1e-6),
+                 .task = Seconds(0),
+                 .collective = Seconds(15e-6),
+                 .network = Seconds(30e-6),
+                 .disk = Seconds(100e-6)};
   return m;
 }
 
@@ -76,7 +80,11 @@ Machine cpu_machine() {
   m.rates.disk_read_bytes = BytesPerSecond(1e9);
   m.rates.disk_write_bytes = BytesPerSecond(0.5e9);
   m.rates.host_adam_params = ElementsPerSecond(0.4e9);
-  m.latencies = {Seconds(2e-6), Seconds(20e-6), Seconds(50e-6), Seconds(200e-6)};
+  m.latencies = {.kernel = Seconds(2e-6),
+                 .task = Seconds(10e-6),
+                 .collective = Seconds(20e-6),
+                 .network = Seconds(50e-6),
+                 .disk = Seconds(200e-6)};
   return m;
 }
 
@@ -95,7 +103,8 @@ Machine local_machine() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long page = ::sysconf(_SC_PAGE_SIZE);
   if (pages > 0 && page > 0) m.host_bytes = Bytes(static_cast<std::uint64_t>(pages)) * static_cast<std::uint64_t>(page);
-  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  m.cores = std::max(1u, std::thread::hardware_concurrency());
+  const double cores = static_cast<double>(m.cores);
   m.rates.fp32_flops = FlopsPerSecond(m.rates.fp32_flops.per_second() * cores / 2);
   return m;
 }
