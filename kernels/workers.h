@@ -69,6 +69,7 @@ class Workers {
   }
   void run_raw(Call call, void* context, int parts);
   void serve(int worker);
+  void stop(int started);
 
   int count_;
   std::unique_ptr<std::thread[]> threads_;  // count_ - 1

@@ -25,11 +25,17 @@ constexpr std::uint64_t kGemmColumnBlock = 1024;
 /// The packed block is padded with zeros to a multiple of this many columns: the widest register tile of any target.
 constexpr std::uint64_t kGemmColumnPad = 32;
 
+/// Rows of B packed at once for an inner extent of k (not 0): blocks as equal as possible. Fixes the order of the
+/// summation: the blocks' sums are added one after the other.
+inline std::uint64_t gemm_inner_block(std::uint64_t k) {
+  return divide_up(k, divide_up(k, kGemmInnerBlock));
+}
+
 /// Bytes that a product with B of [k, n] writes into its workspace, which must be 64-byte aligned. They depend neither
 /// on the number of rows nor on the number of workers. The packed block is fp32 whatever the storage type.
 inline Bytes gemm_workspace_bytes(std::uint64_t n, std::uint64_t k) {
   const std::uint64_t columns = std::min(kGemmColumnBlock, round_up(Elements(n), kGemmColumnPad).count());
-  return Elements(columns) * std::min(kGemmInnerBlock, k) * DType::kFp32;
+  return Elements(columns) * gemm_inner_block(k) * DType::kFp32;
 }
 
 /// Workspace of y [tokens, out] = x [tokens, in] W.
