@@ -72,13 +72,42 @@ Heads read_heads(const HfConfig& config, Model& model) {
   return heads;
 }
 
-void add_head(FamilyBuilder& builder, const Heads& heads, bool tied, const std::string& embedding, std::uint64_t hidden,
-              std::uint64_t vocab, bool bias) {
+void build_decoder(const HfConfig& config, Model& model, const DecoderSizes& sizes, const DecoderLayout& layout) {
+  const Heads heads = read_heads(config, model);
+  const std::string root = heads.prefix(layout.root);
+  FamilyBuilder builder(model, init_std(config));
+  builder.unit("embedding", UnitKind::kEmbedding, root, layout.embedding)
+      .blocks(root + layout.layers, sizes.layers, layout.block)
+      .unit("head", UnitKind::kHead, root, layout.top);
   if (heads.classifier) {
-    builder.unit("head", UnitKind::kHead, "", {linear("score", hidden, heads.labels)});
+    builder.unit("head", UnitKind::kHead, "", {linear("score", sizes.hidden, heads.labels)});
   } else if (heads.language_model) {
-    builder.head(tied, "lm_head", embedding, hidden, vocab, bias);
+    builder.head(layout.tied, "lm_head", root + layout.embedding.at(0).name, sizes.hidden, sizes.vocab,
+                 layout.head_bias);
   }
+  model.hidden = sizes.hidden;
+  model.vocab = sizes.vocab;
+  model.positions = sizes.positions;
+}
+
+std::function<Modules(std::uint64_t)> same_block(Modules modules) {
+  return [modules = std::move(modules)](std::uint64_t) { return modules; };
+}
+
+EncoderHead read_encoder_head(const HfConfig& config, Model& model) {
+  const std::string name = config.architecture();
+  if (ends_with(name, "ForMaskedLM") || ends_with(name, "LMHeadModel")) return EncoderHead::kMaskedLanguageModel;
+  if (ends_with(name, "ForSequenceClassification") || ends_with(name, "ForImageClassification")) {
+    return EncoderHead::kSequenceClassification;
+  }
+  if (ends_with(name, "ForTokenClassification")) return EncoderHead::kTokenClassification;
+  if (ends_with(name, "ForQuestionAnswering")) return EncoderHead::kQuestionAnswering;
+  if (name.empty()) {
+    model.notes.push_back("the config names no architecture: counted without a task head");
+  } else if (!ends_with(name, "Model")) {
+    model.notes.push_back(fmt::format("architecture {}: its head is not known here, counted without it", name));
+  }
+  return EncoderHead::kBare;
 }
 
 double init_std(const HfConfig& config, double fallback) {

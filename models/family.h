@@ -3,6 +3,7 @@
 // file fills a Model from a config; it must not depend on another family.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,9 +59,6 @@ struct DecoderSizes {
 /// \throws Error{kInvalidInput} for sizes out of range, heads that do not divide the width where head_dim is not given,
 /// and key/value heads that do not divide the heads.
 DecoderSizes read_decoder_sizes(const HfConfig& config, const DecoderDefaults& defaults);
-/// Copies the sizes that Model shows itself.
-void set_sizes(Model& model, const DecoderSizes& sizes);
-
 /// What stands on top of a decoder, from `architectures`.
 struct Heads {
   bool language_model = true;  ///< "...ForCausalLM", or no architecture named
@@ -70,11 +68,34 @@ struct Heads {
   std::string prefix(std::string_view usual) const { return language_model || classifier ? std::string(usual) : ""; }
 };
 Heads read_heads(const HfConfig& config, Model& model);
-/// Adds the head: tied or not, a classifier, or nothing.
-void add_head(FamilyBuilder& builder, const Heads& heads, bool tied, const std::string& embedding, std::uint64_t hidden,
-              std::uint64_t vocab, bool bias = false);
 /// Entries of id2label, num_labels, or 2.
 std::uint64_t read_labels(const HfConfig& config);
+
+/// A decoder as a table. Names stand behind `root` ("model."), which a bare model lacks.
+struct DecoderLayout {
+  std::string root = "model.";
+  Modules embedding;  ///< the table of tokens first
+  std::string layers = "layers";
+  std::function<Modules(std::uint64_t layer)> block;
+  Modules top;        ///< the final norm
+  bool tied = false;  ///< head and table of tokens are one
+  bool head_bias = false;
+};
+/// Adds units, parameters, the head that the architecture names, and the sizes of the model.
+void build_decoder(const HfConfig& config, Model& model, const DecoderSizes& sizes, const DecoderLayout& layout);
+/// The same block for every layer.
+std::function<Modules(std::uint64_t)> same_block(Modules modules);
+
+/// What stands on top of an encoder, from `architectures`; a config that names none is the bare model.
+enum class EncoderHead {
+  kBare,
+  kMaskedLanguageModel,
+  kSequenceClassification,
+  kTokenClassification,
+  kQuestionAnswering
+};
+/// Adds a note where the architecture's head is not known (then counted as bare).
+EncoderHead read_encoder_head(const HfConfig& config, Model& model);
 
 /// initializer_range.
 double init_std(const HfConfig& config, double fallback = 0.02);

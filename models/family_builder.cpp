@@ -135,7 +135,10 @@ FamilyBuilder& FamilyBuilder::tie(const std::string& name, const std::string& or
 
 FamilyBuilder& FamilyBuilder::head(bool tied, const std::string& module, const std::string& embedding,
                                    std::uint64_t hidden, std::uint64_t vocab, bool bias) {
-  if (tied) return tie(module + ".weight", embedding + ".weight", "head");
+  if (tied) {
+    if (bias) unit("head", UnitKind::kHead, "", {own(module, "bias", {vocab}, InitRule::kZeros)});
+    return tie(module + ".weight", embedding + ".weight", "head");
+  }
   return unit("head", UnitKind::kHead, "", {linear(module, hidden, vocab, bias)});
 }
 

@@ -60,6 +60,11 @@ void HfConfig::assume(Keys keys, std::uint64_t value) const {
   if (std::find(assumed_->begin(), assumed_->end(), text) == assumed_->end()) assumed_->push_back(std::move(text));
 }
 
+bool HfConfig::is_null(std::string_view key) const {
+  const auto it = view_.json().find(key);
+  return it != view_.json().end() && it->is_null();
+}
+
 std::uint64_t HfConfig::width(Keys keys, std::uint64_t fallback, std::uint64_t most) const {
   if (const auto value = find(keys)) return bounded(*value, 1, most);
   assume(keys, fallback);

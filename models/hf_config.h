@@ -32,6 +32,9 @@ class HfConfig {
   const JsonView& view() const { return view_; }
   bool has(std::string_view key) const { return view_.has(key); }
 
+  /// True where the key is there with the value null: an absent key means its default, null often means "none".
+  bool is_null(std::string_view key) const;
+
   /// A whole number in [1, most].
   std::uint64_t width(Keys keys, std::uint64_t fallback, std::uint64_t most = kMostWidth) const;
   std::uint64_t layers(Keys keys, std::uint64_t fallback) const { return width(keys, fallback, kMostLayers); }

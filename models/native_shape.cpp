@@ -54,8 +54,7 @@ DecoderShape llama_like_shape(const HfConfig& config, const DecoderSizes& sizes,
   }
   if (config.flag({"use_sliding_window"}, model.family == "mistral") && has_sliding_layer(config)) {
     // Mistral's class default is a window of 4096; an explicit null means none.
-    const bool is_null = config.view().json().contains("sliding_window") && !config.has("sliding_window");
-    shape.sliding_window = is_null ? 0 : config.count({"sliding_window"}, 4096);
+    shape.sliding_window = config.is_null("sliding_window") ? 0 : config.count({"sliding_window"}, 4096);
   }
   if (config.has("pretraining_tp") && config.count({"pretraining_tp"}, 1) > 1) {
     model.notes.push_back("pretraining_tp changes the order of summation only; it is not reproduced");

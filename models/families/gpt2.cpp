@@ -50,33 +50,27 @@ DecoderShape native_shape(const HfConfig& config, const DecoderSizes& sizes, boo
 void build_gpt2(const HfConfig& config, Model& model) {
   const DecoderSizes s = read_decoder_sizes(
       config, {.hidden = 768, .layers = 12, .heads = 12, .ffn = 0, .vocab = 50257, .positions = 1024});
-  const Heads heads = read_heads(config, model);
   const bool tied = config.flag({"tie_word_embeddings"}, true);
-  const std::string prefix = heads.prefix("transformer.");
   // Both projections back into the residual stream start smaller, by the square root of their number.
   const double residual_scale = 1 / std::sqrt(2 * static_cast<double>(s.layers));
   const Modules cross_attention =
       only_if(config.flag({"add_cross_attention"}, false),
               {linear_in_by_out("crossattention.c_attn", s.hidden, 2 * s.hidden),
-               linear_in_by_out("crossattention.q_attn", s.hidden, s.hidden),
                linear_in_by_out("crossattention.c_proj", s.hidden, s.hidden).scaled(residual_scale),
-               layer_norm("ln_cross_attn", s.hidden)});
-
-  FamilyBuilder builder(model, init_std(config));
-  builder
-      .unit("embedding", UnitKind::kEmbedding, prefix,
-            {table("wte", s.vocab, s.hidden), table("wpe", s.positions, s.hidden)})
-      .blocks(prefix + "h", s.layers,
-              join({{layer_norm("ln_1", s.hidden), linear_in_by_out("attn.c_attn", s.hidden, 3 * s.hidden),
-                     linear_in_by_out("attn.c_proj", s.hidden, s.hidden).scaled(residual_scale),
-                     layer_norm("ln_2", s.hidden)},
-                    cross_attention,
-                    {linear_in_by_out("mlp.c_fc", s.hidden, s.ffn),
-                     linear_in_by_out("mlp.c_proj", s.ffn, s.hidden).scaled(residual_scale)}}))
-      .unit("head", UnitKind::kHead, prefix, {layer_norm("ln_f", s.hidden)});
-  add_head(builder, heads, tied, prefix + "wte", s.hidden, s.vocab);
-
-  set_sizes(model, s);
+               linear_in_by_out("crossattention.q_attn", s.hidden, s.hidden), layer_norm("ln_cross_attn", s.hidden)});
+  build_decoder(
+      config, model, s,
+      {.root = "transformer.",
+       .embedding = {table("wte", s.vocab, s.hidden), table("wpe", s.positions, s.hidden)},
+       .layers = "h",
+       .block = same_block(join(
+           {{layer_norm("ln_1", s.hidden), linear_in_by_out("attn.c_attn", s.hidden, 3 * s.hidden),
+             linear_in_by_out("attn.c_proj", s.hidden, s.hidden).scaled(residual_scale), layer_norm("ln_2", s.hidden)},
+            cross_attention,
+            {linear_in_by_out("mlp.c_fc", s.hidden, s.ffn),
+             linear_in_by_out("mlp.c_proj", s.ffn, s.hidden).scaled(residual_scale)}})),
+       .top = {layer_norm("ln_f", s.hidden)},
+       .tied = tied});
   model.decoder = native_shape(config, s, tied, model);
 }
 

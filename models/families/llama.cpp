@@ -15,22 +15,18 @@ struct Variant {
 
 void build(const HfConfig& config, Model& model, const Variant& variant) {
   const DecoderSizes s = read_decoder_sizes(config, variant.defaults);
-  const Heads heads = read_heads(config, model);
   const bool tied = config.flag({"tie_word_embeddings"}, variant.tied);
-  const std::string prefix = heads.prefix("model.");
+  build_decoder(config, model, s,
+                {.embedding = {table("embed_tokens", s.vocab, s.hidden)},
+                 .block = same_block(
+                     join({split_attention(s, variant.bias),
+                           only_if(variant.qk_norm, {rms_norm("self_attn.q_norm", s.head_size),
+                                                     rms_norm("self_attn.k_norm", s.head_size)}),
+                           gated_mlp("mlp", s.hidden, s.ffn, variant.mlp_bias),
+                           {rms_norm("input_layernorm", s.hidden), rms_norm("post_attention_layernorm", s.hidden)}})),
+                 .top = {rms_norm("norm", s.hidden)},
+                 .tied = tied});
 
-  FamilyBuilder builder(model, init_std(config));
-  builder.unit("embedding", UnitKind::kEmbedding, prefix, {table("embed_tokens", s.vocab, s.hidden)})
-      .blocks(prefix + "layers", s.layers,
-              join({split_attention(s, variant.bias),
-                    only_if(variant.qk_norm,
-                            {rms_norm("self_attn.q_norm", s.head_size), rms_norm("self_attn.k_norm", s.head_size)}),
-                    gated_mlp("mlp", s.hidden, s.ffn, variant.mlp_bias),
-                    {rms_norm("input_layernorm", s.hidden), rms_norm("post_attention_layernorm", s.hidden)}}))
-      .unit("head", UnitKind::kHead, prefix, {rms_norm("norm", s.hidden)});
-  add_head(builder, heads, tied, prefix + "embed_tokens", s.hidden, s.vocab);
-
-  set_sizes(model, s);
   DecoderShape shape = llama_like_shape(config, s, model);
   shape.qkv_bias = variant.bias.qkv;
   shape.attention_out_bias = variant.bias.output;
