@@ -1,0 +1,13 @@
+#include "simulator/evaluator.h"
+
+#include "planner/cost_model.h"
+#include "simulator/event_simulator.h"
+
+namespace zeroplan::simulator {
+
+planner::RunRecord SimulationEvaluator::evaluate(const planner::Plan& plan) const {
+  const planner::CostModel costs(plan.machine, plan.training);
+  return simulate(plan, costs).record;
+}
+
+}  // namespace zeroplan::simulator

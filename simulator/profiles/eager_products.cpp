@@ -1,0 +1,180 @@
+// Matrix products, attention, embedding and loss.
+#include <algorithm>
+
+#include "simulator/profiles/eager_ops.h"
+
+namespace zeroplan::simulator {
+namespace {
+
+constexpr std::uint64_t kStatisticsRounding = 32;  // the memory-efficient kernel pads its log-sum-exp rows
+
+}  // namespace
+
+Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
+  const Tensor input = autocast_to_16bit(t, x);
+  const Tensor weight = t.cast_operand(call.weight, kAutocastCopies);
+  const Tensor bias = call.bias ? t.cast_operand(*call.bias, kAutocastCopies) : Tensor();
+  t.touch_gemm();
+  const std::uint64_t rows = input.elements() / std::max<std::uint64_t>(1, call.inputs);
+  Tensor y = t.make(rows * call.outputs, input.dtype(), call.site);
+  const Tensor keep_input = weight.requires_grad() ? input.detached() : Tensor();
+  const Tensor keep_weight = input.requires_grad() ? weight.detached() : Tensor();
+  t.record(y, {&input, &weight, &bias},
+           [keep_input, keep_weight, n = input.elements(), dtype = input.dtype(), nw = weight.elements(), call](BackwardCall& c) {
+             c.tape.touch_gemm();
+             const auto input_gradient = [&] {
+               if (!c.needs(0)) return;
+               Tensor g = c.tape.make(n, dtype, kActivationGradients);
+               c.out[0] = call.flat_input ? g : g.as_view();
+             };
+             const bool first = call.bias.has_value();  // addmm computes the input's gradient first, mm the weight's
+             if (first) input_gradient();
+             if (c.needs(1)) {
+               Tensor g = c.tape.make(nw, dtype, kGradients);
+               c.out[1] = call.weight_is_transposed ? g.as_view() : g;
+             }
+             if (!first) input_gradient();
+             if (c.needs(2)) c.out[2] = c.grads[0];  // summed over rows by the engine
+           });
+  return y;
+}
+
+Tensor batched_product(EagerTape& t, const Tensor& a, const Tensor& b, std::uint64_t elements, SiteId site) {
+  const Tensor x = autocast_to_16bit(t, a);
+  const Tensor y = autocast_to_16bit(t, b);
+  t.touch_gemm();
+  Tensor z = t.make(elements, x.dtype(), site);
+  const Tensor keep_x = y.requires_grad() ? x.detached() : Tensor();
+  const Tensor keep_y = x.requires_grad() ? y.detached() : Tensor();
+  t.record(z, {&x, &y}, [keep_x, keep_y, nx = x.elements(), ny = y.elements(), dtype = x.dtype(), site](BackwardCall& c) {
+    c.tape.touch_gemm();
+    if (c.needs(1)) c.out[1] = c.tape.make(ny, dtype, ny > nx ? site : SiteId{kActivationGradients});
+    if (c.needs(0)) c.out[0] = c.tape.make(nx, dtype, kActivationGradients);
+  });
+  return z;
+}
+
+Tensor softmax(EagerTape& t, const Tensor& x, bool upcast, SiteId site) {
+  Tensor wide = upcast || t.autocast() ? cast(t, x, DType::kFp32, site) : x;
+  Tensor y = t.make(wide.elements(), wide.dtype(), site);
+  t.record(y, {&wide}, [kept = y, n = wide.elements(), dtype = wide.dtype(), site](BackwardCall& c) {
+    c.out[0] = c.tape.make(n, dtype, site);
+  });
+  return y;
+}
+
+Tensor embedding(EagerTape& t, const Tensor& indices, ParameterId table, std::uint64_t width) {
+  const Tensor weight = t.operand(table);
+  Tensor y = t.make(indices.elements() * width, weight.dtype(), kResidual);
+  t.record(y, {&weight}, [indices, width, elements = weight.elements(), dtype = weight.dtype()](BackwardCall& c) {
+    constexpr std::uint64_t kSimpleKernel = 3072;  // up to so many indices no sorting is needed
+    constexpr std::uint64_t kRowsPerThread = 10;
+    const std::uint64_t n = indices.elements();
+    c.out[0] = c.tape.make(elements, dtype, kGradients);
+    if (n <= kSimpleKernel) return;
+    const Tensor sorted = c.tape.make(n, DType::kInt64, kEmbeddingTemporaries);
+    const Tensor order = c.tape.make(n, DType::kInt64, kEmbeddingTemporaries);
+    const Tensor keys = c.tape.make(2 * n, DType::kInt64, kEmbeddingTemporaries);
+    const std::uint64_t segments = std::min(n, elements / std::max<std::uint64_t>(1, width));
+    const std::uint64_t partial = n / kRowsPerThread + segments;
+    const std::uint64_t padded = (width + 31) / 32 * 32;  // rows of whole warps
+    const Tensor sums = c.tape.make(partial * padded, DType::kFp32, kEmbeddingTemporaries);
+  });
+  return y;
+}
+
+Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, const Tensor& value, const AttentionCall& call) {
+  const Tensor q = autocast_to_16bit(t, query);
+  const Tensor k = autocast_to_16bit(t, key);
+  const Tensor v = autocast_to_16bit(t, value);
+  const std::uint64_t rows = call.batch * call.queries;
+  const std::uint64_t out_elements = rows * call.heads * call.value_size;
+  const bool half = q.dtype() != DType::kFp32;
+  const bool grouped = call.kv_heads != call.heads;
+  const std::uint64_t group = call.heads / std::max<std::uint64_t>(1, call.kv_heads);
+  if (!half && grouped) {  // no fp32 kernel takes grouped heads: the math path, with scores in memory
+    const std::uint64_t scores = call.batch * call.heads * call.queries * call.keys;
+    Tensor wide_k = repeat(t, k, group, kQkv);
+    const Tensor wide_v = repeat(t, v, group, kQkv);
+    const Tensor bias = call.causal ? t.make(call.queries * call.keys, q.dtype(), kAttentionMask) : Tensor();
+    const Tensor scaled_q = scale(t, q, kQkv);
+    wide_k = scale(t, wide_k, kQkv);
+    Tensor a = batched_product(t, scaled_q, wide_k, scores, kAttentionScores);
+    wide_k = {};
+    a = softmax(t, a, false, kAttentionScores);
+    Tensor y = batched_product(t, a, wide_v, out_elements, kAttentionOutput);
+    return copy_layout(t, y, kAttentionOutput);
+  }
+  Tensor mask = call.mask;
+  if (mask.defined() && half) {  // the kernel reads the mask in its own type, padded to whole vectors
+    mask = cast(t, mask.detached(), q.dtype(), kAttentionMask);
+  }
+  Tensor y = t.make(out_elements, q.dtype(), kAttentionOutput);
+  const std::uint64_t statistics = half ? rows * call.heads
+                                        : call.batch * call.heads * ((call.queries + kStatisticsRounding - 1) / kStatisticsRounding) *
+                                              kStatisticsRounding;
+  const Tensor log_sum_exp = t.make(statistics, DType::kFp32, kAttentionStatistics);
+  const Tensor seed = t.make(1, DType::kInt64, kAttentionStatistics);
+  const Tensor offset = t.make(1, DType::kInt64, kAttentionStatistics);
+  t.record(y, {&q, &k, &v},
+           [q = q.detached(), k = k.detached(), v = v.detached(), y, log_sum_exp, seed, offset, mask, half, grouped, group,
+            statistics](BackwardCall& c) {
+             const auto gradient = [&](std::uint64_t n, DType dtype) { return c.tape.make(n, dtype, kActivationGradients); };
+             c.out[0] = gradient(q.elements(), q.dtype());
+             c.out[1] = gradient(k.elements(), k.dtype());
+             c.out[2] = gradient(v.elements(), v.dtype());
+             // working set of the kernel: rows of (out x grad), and in 16 bits queries' gradient in fp32; grouped heads expand k and v
+             const Tensor delta = gradient(statistics, DType::kFp32);
+             const Tensor wide_q = half ? gradient(q.elements(), DType::kFp32) : Tensor();
+             const Tensor wide_k = half && grouped ? gradient(k.elements() * group, k.dtype()) : Tensor();
+             const Tensor wide_v = half && grouped ? gradient(v.elements() * group, v.dtype()) : Tensor();
+           });
+  return y;
+}
+
+Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const Tensor& value, const AttentionCall& call) {
+  const std::uint64_t group = call.heads / std::max<std::uint64_t>(1, call.kv_heads);
+  const std::uint64_t scores = call.batch * call.heads * call.queries * call.keys;
+  const DType value_type = value.dtype();
+  Tensor v = repeat(t, value, group, kQkv);
+  Tensor a;
+  {
+    const Tensor k = repeat(t, key, group, kQkv);
+    // heads lie within tokens, so that more than one sequence cannot be viewed as one batch of heads
+    const bool copies = call.batch > 1;
+    const Tensor q16 = autocast_to_16bit(t, q);
+    const Tensor k16 = autocast_to_16bit(t, k);
+    const Tensor q_rows = copies ? copy_layout(t, q16, kQkv) : q16;
+    const Tensor k_rows = copies && group == 1 ? copy_layout(t, k16, kQkv) : k16;
+    a = batched_product(t, q_rows, k_rows, scores, kAttentionScores);
+  }
+  a = scale(t, a, kAttentionScores);
+  if (call.mask.defined()) a = add(t, a, call.mask, kAttentionScores);
+  a = softmax(t, a, call.softmax_in_fp32, kAttentionScores);
+  a = cast(t, a, value_type, kAttentionScores);
+  a = dropout(t, a, call.dropout, kAttentionScores);
+  const Tensor v_rows = call.batch > 1 && group == 1 ? copy_layout(t, v, kQkv) : v;
+  v = {};
+  Tensor y = batched_product(t, a, v_rows, call.batch * call.queries * call.heads * call.value_size, kAttentionOutput);
+  a = {};
+  return copy_layout(t, y, kAttentionOutput);
+}
+
+Tensor cross_entropy(EagerTape& t, const Tensor& logits, std::uint64_t tokens, bool upcast) {
+  const Tensor targets = t.make(tokens, DType::kInt64, kInputs);
+  const bool wide_type = upcast || t.autocast();  // cross_entropy is on autocast's fp32 list
+  const Tensor wide = wide_type ? cast(t, logits, DType::kFp32, kLogits) : logits;
+  Tensor probabilities = t.make(wide.elements(), wide.dtype(), kLossTerms);
+  t.record(probabilities, {&wide}, [kept = probabilities, n = wide.elements(), dtype = wide.dtype()](BackwardCall& c) {
+    c.out[0] = c.tape.make(n, dtype, kLossTerms);
+  });
+  Tensor loss = t.make(1, wide.dtype(), kLossTerms);
+  const Tensor weight = t.make(1, wide.dtype(), kLossTerms);
+  t.record(loss, {&probabilities},
+           [kept = probabilities.detached(), targets, weight, n = wide.elements(), dtype = wide.dtype()](BackwardCall& c) {
+             c.out[0] = c.tape.make(n, dtype, kLossTerms);
+           });
+  return loss;
+}
+
+}  // namespace zeroplan::simulator
