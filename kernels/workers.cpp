@@ -15,17 +15,13 @@ void relax() {
 #endif
 }
 
-/// Returns once `value` differs from `old`: spins for some microseconds, then offers the core to others, then sleeps.
+/// Returns once `value` differs from `old`: spins for some microseconds, then sleeps. Yielding in between costs whole
+/// time slices when the machine has more threads than cores.
 void wait_for_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
   constexpr int kSpins = 1000;
-  constexpr int kYields = 20;
   for (int i = 0; i < kSpins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     relax();
-  }
-  for (int i = 0; i < kYields; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    std::this_thread::yield();
   }
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }

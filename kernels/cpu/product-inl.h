@@ -63,7 +63,7 @@ HWY_INLINE void product_rows(const Product& args, std::size_t i) {
   }
 }
 
-HWY_NOINLINE void product(const Product& args) {
+inline HWY_NOINLINE void product(const Product& args) {
   std::size_t i = 0;
   for (; i + kTileRows <= args.rows; i += kTileRows) product_rows<kTileRows>(args, i);
   for (; i + 4 <= args.rows; i += 4) product_rows<4>(args, i);
