@@ -4,6 +4,7 @@ namespace zeroplan::cli {
 
 std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_plan_command());
   return commands;
 }
 
