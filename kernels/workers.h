@@ -20,8 +20,8 @@ struct IndexRange {
 };
 
 /// A fixed pool of N threads, of which the caller is number 0. Only the thread that owns the pool may call it, one call
-/// at a time. Waiting threads spin for some
-/// microseconds, then sleep, because ranks may have more threads than the machine has cores.
+/// at a time. Waiting threads spin for some microseconds, then sleep, because ranks may have more threads than the
+/// machine has cores.
 class Workers {
  public:
   /// Starts `count` - 1 threads. \param count at least 1.
