@@ -132,12 +132,14 @@ void multiply(const Gemm& args, const GemmBlock& block, IndexRange rows, IndexRa
     for (std::size_t j = columns.begin; j < last_column; j += width) {
       const float* panel = packed_b + j * block.inner;
       for (std::size_t i = 0; i < count; i += kTileRows) {
-        VF sum[kTileRows][kTileVectors];
-        tile_product<kTileRows, kTileVectors>(block.inner, TileA{packed_a + i * block.inner, 1, kTileRows}, panel,
-                                              width, sum);
         const std::size_t present = std::min<std::size_t>(kTileRows, count - i);
         const std::size_t column = block.first_column + j;
         float* c = static_cast<float*>(args.c) + (first + i) * args.c_stride + column;
+        // C is touched once per block: asked for now, it is there when the product is done.
+        for (std::size_t r = 0; r < present; ++r) __builtin_prefetch(c + r * args.c_stride);
+        VF sum[kTileRows][kTileVectors];
+        tile_product<kTileRows, kTileVectors>(block.inner, TileA{packed_a + i * block.inner, 1, kTileRows}, panel,
+                                              width, sum);
         if (present == kTileRows && j + width <= last_column) {
 #pragma GCC unroll 16
           for (int r = 0; r < kTileRows; ++r) {

@@ -45,6 +45,7 @@ HWY_INLINE void tile_product(std::size_t k, const TileA& a, const float* HWY_RES
     for (int v = 0; v < kVectors; ++v) local[r][v] = hn::Zero(d);
   }
   const float* HWY_RESTRICT at = a.data;
+#pragma GCC unroll 4
   for (std::size_t p = 0; p < k; ++p) {
     VF column[kVectors];
 #pragma GCC unroll 4
