@@ -45,13 +45,13 @@ std::vector<Recompute> recomputes_to_try(const FixedDecisions& fixed) {
   return {Recompute::kNone, Recompute::kFull};
 }
 
-/// Elements that a unit has gathered at stage 3.
-std::uint64_t largest_gather(const Partition& partition) {
+/// Elements of the largest unit: those that stage 3 gathers for it, or with the small ones those that are reduced for it.
+std::uint64_t largest_unit(const Partition& partition, bool with_small) {
   std::uint64_t most = 0;
   for (const auto& groups : partition.groups_of_unit) {
     std::uint64_t sum = 0;
     for (const std::size_t g : groups) {
-      if (!partition.groups[g].is_small) sum += partition.groups[g].padded.count();
+      if (with_small || !partition.groups[g].is_small) sum += partition.groups[g].padded.count();
     }
     most = std::max(most, sum);
   }
@@ -149,7 +149,7 @@ class Chooser {
     explain_stage(choice);
     const Strategy& s = plan.strategy;
     if (!fixed_.reduce_bucket_size) {
-      choice.why.push_back(fmt::format("reduce and all-gather buckets of {} elements: the largest unit in one collective",
+      choice.why.push_back(fmt::format("reduce buckets of {} elements, gathers of as many: the largest unit in one collective",
                                        format_count(s.reduce_bucket_size)));
     }
     if (!fixed_.param_persistence_threshold && s.stage == 3) {
@@ -218,8 +218,8 @@ Strategy with_model_sizes(const models::Model& model, const TrainingSpec& traini
   const models::DecoderShape& shape = *model.decoder;
   if (!fixed.param_persistence_threshold) strategy.param_persistence_threshold = kSmallParameterWidths * shape.hidden;
   const Partition partition = make_partition(model, training.gpus, strategy.param_persistence_threshold);
-  const std::uint64_t largest = largest_gather(partition);
-  if (!fixed.reduce_bucket_size) strategy.reduce_bucket_size = largest;
+  const std::uint64_t largest = largest_unit(partition, false);
+  if (!fixed.reduce_bucket_size) strategy.reduce_bucket_size = largest_unit(partition, true);
   if (!fixed.allgather_bucket_size) strategy.allgather_bucket_size = largest;
   if (!fixed.prefetch_bucket_size) strategy.prefetch_bucket_size = largest;
   if (!fixed.max_live_parameters) strategy.max_live_parameters = detail::checked_mul(3, largest);

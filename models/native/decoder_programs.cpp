@@ -29,8 +29,9 @@ struct HeadPiece {
   bool adds;  ///< to the head's weight gradient
 };
 
-void head_piece(UnitWriter& w, const LinearLayer& head, const HeadPiece& piece, bool trains) {
+void head_piece(UnitWriter& w, LinearLayer head, const HeadPiece& piece, bool trains) {
   const DecoderShape& s = w.shape();
+  if (piece.rows < w.tokens()) head.name += fmt::format(" piece {}", piece.first_row);  // pieces may need other workspaces
   const std::uint64_t most_rows = divide_up(w.tokens(), w.options().head_chunks);
   const Operand normed = w.residual(TensorPlace::kTemporary, "head.normed");
   const Operand x = ProgramWriter::rows(normed, piece.first_row, piece.rows);
