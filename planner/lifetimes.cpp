@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
 
 namespace zeroplan::planner {
 namespace {
@@ -22,6 +21,32 @@ void add_user(Life& life, const TaskRun& run, std::size_t instance, bool is_firs
   }
   life.last_position = static_cast<std::uint32_t>(instance);
 }
+
+/// Which pairs of a growing set of indices are marked; marking twice is free.
+class PairMarks {
+ public:
+  explicit PairMarks(std::size_t most) : most_(most), marks_(most * most, false) {}
+
+  void mark(std::uint32_t i, std::uint32_t j) {
+    marks_[i * most_ + j] = true;
+    marks_[j * most_ + i] = true;
+  }
+
+  /// Partners of each of the first `count` indices, ascending.
+  std::vector<std::vector<std::uint32_t>> lists(std::size_t count) const {
+    std::vector<std::vector<std::uint32_t>> result(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::uint32_t j = 0; j < count; ++j) {
+        if (marks_[i * most_ + j]) result[i].push_back(j);
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::size_t most_;
+  std::vector<bool> marks_;
+};
 
 /// The earliest that any task from a position on is sure of: after it, whatever ended before is out of reach for all of them.
 std::vector<LaneClock> suffix_entries(const std::vector<Life>& lives) {
@@ -77,6 +102,7 @@ std::vector<Life> lives_in(const Plan& plan, const TaskRun& run) {
 ConflictGraph find_conflicts(const Plan& plan, const std::vector<TaskRun>& runs, Tier tier) {
   ConflictGraph graph;
   std::vector<std::uint32_t> index(plan.buffers.size(), kNoIndex);
+  PairMarks marks(plan.buffers.size());
   std::uint32_t base = 0;
   for (const TaskRun& run : runs) {
     std::vector<Life> lives = lives_in(plan, run);
@@ -88,7 +114,6 @@ ConflictGraph find_conflicts(const Plan& plan, const std::vector<TaskRun>& runs,
       if (index[life.buffer] != kNoIndex) continue;
       index[life.buffer] = static_cast<std::uint32_t>(graph.buffers.size());
       graph.buffers.push_back(life.buffer);
-      graph.conflicts.emplace_back();
       graph.first_position.push_back(base + life.first_position);
       graph.last_position.push_back(base + life.last_position);
     }
@@ -96,18 +121,12 @@ ConflictGraph find_conflicts(const Plan& plan, const std::vector<TaskRun>& runs,
     for (std::size_t a = 0; a < lives.size(); ++a) {
       for (std::size_t b = a + 1; b < lives.size() && !all_reached(lives[a].last, suffix[b]); ++b) {
         if (lives[a].buffer == lives[b].buffer || ends_before(lives[a], lives[b]) || ends_before(lives[b], lives[a])) continue;
-        const std::uint32_t i = index[lives[a].buffer];
-        const std::uint32_t j = index[lives[b].buffer];
-        graph.conflicts[i].push_back(j);
-        graph.conflicts[j].push_back(i);
+        marks.mark(index[lives[a].buffer], index[lives[b].buffer]);
       }
     }
     base += static_cast<std::uint32_t>(run.instances().size());
   }
-  for (auto& list : graph.conflicts) {
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
-  }
+  graph.conflicts = marks.lists(graph.buffers.size());
   return graph;
 }
 
