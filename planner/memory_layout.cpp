@@ -1,6 +1,6 @@
 #include "planner/memory_layout.h"
 
-#include "planner/conflict_packing.h"
+#include "planner/packing/packing.h"
 #include "planner/lifetimes.h"
 
 namespace zeroplan::planner {

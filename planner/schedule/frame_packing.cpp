@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/conflict_packing.h"
+#include "planner/packing/packing.h"
 
 namespace zeroplan::planner {
 namespace {

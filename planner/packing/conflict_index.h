@@ -1,0 +1,34 @@
+// The conflicts of an instance as flat rows, checked once. Main type: ConflictIndex. Depends on planner/packing/packing.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/packing/packing.h"
+
+namespace zeroplan::planner {
+
+/// Copies what the inner loops read, so that neighbours lie side by side.
+class ConflictIndex {
+ public:
+  /// \throws Error{kInternal} if the parts of the instance do not match, Error{kOverflow} if all sizes together leave 63 bits
+  explicit ConflictIndex(const ConflictInstance& instance);
+
+  std::uint32_t count() const { return static_cast<std::uint32_t>(sizes_.size()); }
+  std::uint64_t size(std::uint32_t buffer) const { return sizes_[buffer]; }
+  std::span<const std::uint32_t> neighbours(std::uint32_t buffer) const {
+    return {neighbours_.data() + begins_[buffer], begins_[buffer + 1] - begins_[buffer]};
+  }
+  std::uint32_t first(std::uint32_t buffer) const { return first_[buffer]; }
+  std::uint32_t last(std::uint32_t buffer) const { return last_[buffer]; }
+
+ private:
+  std::span<const std::uint64_t> sizes_;
+  std::span<const std::uint32_t> first_;
+  std::span<const std::uint32_t> last_;
+  std::vector<std::size_t> begins_;
+  std::vector<std::uint32_t> neighbours_;
+};
+
+}  // namespace zeroplan::planner
