@@ -1,0 +1,327 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/kernels.h"
+#include "runtime/calibration/measure_kernels.h"
+
+namespace zeroplan::runtime {
+namespace {
+
+using kernels::Workers;
+using planner::OpPoint;
+
+constexpr std::array<std::uint64_t, 4> kWorks = {1u << 13, 1u << 16, 1u << 19, 1u << 22};
+constexpr std::array<std::uint64_t, 3> kWidths = {64, 256, 1024};
+constexpr std::array<std::uint64_t, 3> kHeadSizes = {32, 64, 128};
+constexpr std::array<std::uint64_t, 5> kSequences = {64, 128, 256, 512, 1024};
+constexpr std::array<std::uint64_t, 3> kVocabularies = {256, 4096, 32768};
+/// Tokens x heads of an attention measurement, and heads.
+constexpr std::uint64_t kAttentionRows = 4096;
+constexpr std::uint64_t kAttentionHeads = 4;
+
+using Floats = std::shared_ptr<FloatBuffer>;
+Floats floats(std::uint64_t count) { return std::make_shared<FloatBuffer>(count); }
+
+std::shared_ptr<std::vector<std::int32_t>> ids(std::uint64_t count, std::uint64_t below) {
+  auto values = std::make_shared<std::vector<std::int32_t>>(count);
+  std::uint64_t state = 1;
+  for (std::int32_t& value : *values) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    value = static_cast<std::int32_t>((state >> 33) % below);
+  }
+  return values;
+}
+
+struct At {
+  std::uint64_t work = 1;
+  std::uint64_t width = 1;
+  std::uint64_t depth = 1;
+};
+
+/// Measures ops on one team and collects the points. Bodies capture their buffers.
+class OpMeasurer {
+ public:
+  OpMeasurer(const RankTeam& team, std::uint64_t most_work, const Progress& progress)
+      : team_(team), most_work_(most_work), progress_(progress) {}
+
+  void norms(std::uint64_t work, std::uint64_t width);
+  void rotary(std::uint64_t work, std::uint64_t head_size);
+  void attention(std::uint64_t seq, std::uint64_t head_size);
+  void elementwise(std::uint64_t work);
+  void cross_entropy(std::uint64_t work, std::uint64_t vocabulary);
+  void embedding(std::uint64_t work, std::uint64_t width);
+  void states(std::uint64_t work);
+
+  bool takes(std::uint64_t work) const { return work <= most_work_; }
+  std::vector<OpPoint> take() { return std::move(points_); }
+
+ private:
+  template <class Prepare>
+  void add(const std::string& op, const At& at, Prepare&& prepare) {
+    if (progress_) progress_(fmt::format("{} {}, {} rank(s)", op, at.work, team_.ranks()));
+    const Seconds time = team_.time([&](std::size_t) -> RankBody { return prepare(); });
+    points_.push_back({op, team_.ranks(), at.work, at.width, at.depth, time});
+  }
+
+  const RankTeam& team_;
+  std::uint64_t most_work_;
+  const Progress& progress_;
+  std::vector<OpPoint> points_;
+};
+
+void OpMeasurer::norms(std::uint64_t work, std::uint64_t width) {
+  const std::uint64_t rows = work / width;
+  const At at{work, width};
+  add("rms_norm_forward", at, [=] {
+    Floats x = floats(work), w = floats(width), y = floats(work), rstd = floats(rows);
+    return [=](Workers& workers) {
+      kernels::cpu::rms_norm_forward(
+          {.rows = rows, .width = width, .x = x->data(), .weight = w->data(), .y = y->data(), .rstd = rstd->data()}, workers);
+    };
+  });
+  add("rms_norm_backward", at, [=] {
+    Floats d_y = floats(work), x = floats(work), w = floats(width), rstd = floats(rows), d_x = floats(work), d_w = floats(width);
+    kernels::RmsNormBackward args;
+    args.rows = rows;
+    args.width = width;
+    args.d_y = d_y->data();
+    args.x = x->data();
+    args.weight = w->data();
+    args.rstd = rstd->data();
+    args.d_x = d_x->data();
+    args.d_weight = d_w->data();
+    return [=, keep = std::array{d_y, x, w, rstd, d_x, d_w}](Workers& workers) { kernels::cpu::rms_norm_backward(args, workers); };
+  });
+  add("layer_norm_forward", at, [=] {
+    Floats x = floats(work), w = floats(2 * width), y = floats(work), statistics = floats(2 * rows);
+    kernels::LayerNormForward args;
+    args.rows = rows;
+    args.width = width;
+    args.x = x->data();
+    args.weight = w->data();
+    args.bias = w->data() + width;
+    args.y = y->data();
+    args.mean = statistics->data();
+    args.rstd = statistics->data() + rows;
+    return [=, keep = std::array{x, w, y, statistics}](Workers& workers) { kernels::cpu::layer_norm_forward(args, workers); };
+  });
+  add("layer_norm_backward", at, [=] {
+    Floats d_y = floats(work), x = floats(work), w = floats(width), statistics = floats(2 * rows), d_x = floats(work),
+           d_w = floats(2 * width);
+    kernels::LayerNormBackward args;
+    args.rows = rows;
+    args.width = width;
+    args.d_y = d_y->data();
+    args.x = x->data();
+    args.weight = w->data();
+    args.mean = statistics->data();
+    args.rstd = statistics->data() + rows;
+    args.d_x = d_x->data();
+    args.d_weight = d_w->data();
+    args.d_bias = d_w->data() + width;
+    return [=, keep = std::array{d_y, x, w, statistics, d_x, d_w}](Workers& workers) {
+      kernels::cpu::layer_norm_backward(args, workers);
+    };
+  });
+}
+
+void OpMeasurer::rotary(std::uint64_t work, std::uint64_t head_size) {
+  const std::uint64_t tokens = work / (kAttentionHeads * head_size);
+  add("rotary_forward", {work, head_size}, [=] {
+    Floats table = floats(tokens * head_size), x = floats(work);
+    std::fill_n(table->data(), table->size(), std::sqrt(0.5f));  // rotates by 45 degrees, so that repeats change no magnitude
+    kernels::Rotary args;
+    args.tokens = tokens;
+    args.heads = kAttentionHeads;
+    args.head_size = head_size;
+    args.sequence_length = tokens;
+    args.table = table->data();
+    args.x = x->data();
+    return [=, keep = std::array{table, x}](Workers& workers) { kernels::cpu::rotary(args, workers); };
+  });
+  points_.push_back(points_.back());  // the same kernel, turning back
+  points_.back().op = "rotary_backward";
+}
+
+void OpMeasurer::attention(std::uint64_t seq, std::uint64_t head_size) {
+  const std::uint64_t tokens = kAttentionRows / kAttentionHeads;
+  const std::uint64_t count = kAttentionRows * head_size;
+  kernels::AttentionShape shape;
+  shape.sequences = tokens / seq;
+  shape.sequence_length = seq;
+  shape.heads = kAttentionHeads;
+  shape.kv_heads = kAttentionHeads;
+  shape.head_size = head_size;
+  shape.scale = 1 / std::sqrt(static_cast<float>(head_size));
+  const At at{kAttentionRows, head_size, seq};
+  const auto forward = [=](const Floats& qkv, const Floats& out, const Floats& lse) {
+    kernels::AttentionForward args;
+    args.shape = shape;
+    args.q = qkv->data();
+    args.k = qkv->data() + count;
+    args.v = qkv->data() + 2 * count;
+    args.out = out->data();
+    args.lse = lse->data();
+    return args;
+  };
+  add("attention_forward", at, [=] {
+    Floats qkv = floats(3 * count), out = floats(count), lse = floats(kAttentionRows);
+    return [args = forward(qkv, out, lse), keep = std::array{qkv, out, lse}](Workers& workers) { kernels::cpu::attention_forward(args, workers); };
+  });
+  add("attention_backward", at, [=] {
+    Floats qkv = floats(3 * count), out = floats(count), lse = floats(kAttentionRows), d_out = floats(count), d = floats(3 * count);
+    kernels::AttentionBackward args;
+    args.shape = shape;
+    args.d_out = d_out->data();
+    args.q = qkv->data();
+    args.k = qkv->data() + count;
+    args.v = qkv->data() + 2 * count;
+    args.out = out->data();
+    args.lse = lse->data();
+    args.d_q = d->data();
+    args.d_k = d->data() + count;
+    args.d_v = d->data() + 2 * count;
+    kernels::Workers alone(1);
+    kernels::cpu::attention_forward(forward(qkv, out, lse), alone);  // a log-sum-exp that fits the scores
+    return [=, keep = std::array{qkv, out, lse, d_out, d}](Workers& workers) { kernels::cpu::attention_backward(args, workers); };
+  });
+}
+
+void OpMeasurer::elementwise(std::uint64_t work) {
+  add("gelu_forward", {work}, [=] {
+    Floats x = floats(work), y = floats(work);
+    return [=](Workers& workers) { kernels::cpu::gelu_forward({.count = work, .x = x->data(), .y = y->data()}, workers); };
+  });
+  add("gelu_backward", {work}, [=] {
+    Floats d_y = floats(work), x = floats(work), d_x = floats(work);
+    return [=](Workers& workers) {
+      kernels::cpu::gelu_backward({.count = work, .d_y = d_y->data(), .x = x->data(), .d_x = d_x->data()}, workers);
+    };
+  });
+  add("gated_silu_forward", {work}, [=] {
+    Floats gate = floats(work), up = floats(work), y = floats(work);
+    return [=](Workers& workers) {
+      kernels::cpu::gated_silu_forward({.count = work, .gate = gate->data(), .up = up->data(), .y = y->data()}, workers);
+    };
+  });
+  add("gated_silu_backward", {work}, [=] {
+    Floats d_y = floats(work), gate = floats(work), up = floats(work), d_gate = floats(work), d_up = floats(work);
+    kernels::GatedSiluBackward args;
+    args.count = work;
+    args.d_y = d_y->data();
+    args.gate = gate->data();
+    args.up = up->data();
+    args.d_gate = d_gate->data();
+    args.d_up = d_up->data();
+    return [=, keep = std::array{d_y, gate, up, d_gate, d_up}](Workers& workers) { kernels::cpu::gated_silu_backward(args, workers); };
+  });
+  add("residual_add", {work}, [=] {
+    Floats a = floats(work), b = floats(work), out = floats(work);
+    return [=](Workers& workers) { kernels::cpu::add({.count = work, .a = a->data(), .b = b->data(), .out = out->data()}, workers); };
+  });
+}
+
+void OpMeasurer::cross_entropy(std::uint64_t work, std::uint64_t vocabulary) {
+  const std::uint64_t rows = work / vocabulary;
+  add("cross_entropy", {work, vocabulary}, [=] {
+    Floats logits = floats(work), losses = floats(rows);
+    auto labels = ids(rows, vocabulary);
+    auto scalars = std::make_shared<kernels::StepScalars>();
+    scalars->inverse_valid_tokens = 1;  // keeps the logits, which become their gradients, away from denormal numbers
+    kernels::CrossEntropy args;
+    args.rows = rows;
+    args.vocabulary = vocabulary;
+    args.labels = labels->data();
+    args.logits = logits->data();
+    args.row_losses = losses->data();
+    args.scalars = scalars.get();
+    return [args, logits, losses, labels, scalars](Workers& workers) { kernels::cpu::cross_entropy(args, workers); };
+  });
+}
+
+void OpMeasurer::embedding(std::uint64_t work, std::uint64_t width) {
+  const std::uint64_t tokens = work / width;
+  const std::uint64_t vocabulary = 4096;
+  add("embedding_forward", {work, width}, [=] {
+    Floats table = floats(vocabulary * width), out = floats(work);
+    auto tokens_in = ids(tokens, vocabulary);
+    kernels::EmbeddingForward args;
+    args.tokens = tokens;
+    args.width = width;
+    args.sequence_length = tokens;
+    args.ids = tokens_in->data();
+    args.token_table = table->data();
+    args.out = out->data();
+    return [args, table, out, tokens_in](Workers& workers) { kernels::cpu::embedding_forward(args, workers); };
+  });
+  add("embedding_backward", {work, width}, [=] {
+    Floats table = floats(vocabulary * width), d_out = floats(work);
+    auto tokens_in = ids(tokens, vocabulary);
+    kernels::EmbeddingBackward args;
+    args.tokens = tokens;
+    args.width = width;
+    args.sequence_length = tokens;
+    args.vocabulary = vocabulary;
+    args.ids = tokens_in->data();
+    args.d_out = d_out->data();
+    args.d_token_table = table->data();
+    args.accumulate = true;  // without it the table is zeroed too: "fill"
+    return [args, table, d_out, tokens_in](Workers& workers) { kernels::cpu::embedding_backward(args, workers); };
+  });
+}
+
+void OpMeasurer::states(std::uint64_t work) {
+  add("adamw", {work}, [=] {
+    Floats p = floats(work), g = floats(work), m = floats(work), v = floats(work);
+    for (std::size_t i = 0; i < work; ++i) v->data()[i] = std::abs(v->data()[i]);
+    auto scalars = std::make_shared<kernels::StepScalars>();
+    scalars->learning_rate = 1e-6;
+    kernels::AdamW args;
+    args.count = work;
+    args.parameter = p->data();
+    args.gradient = g->data();
+    args.first_moment = m->data();
+    args.second_moment = v->data();
+    args.scalars = scalars.get();
+    return [args, keep = std::array{p, g, m, v}, scalars](Workers& workers) { kernels::cpu::adamw(args, workers); };
+  });
+  add("sum_of_squares", {work}, [=] {
+    Floats x = floats(work), sum = floats(1);
+    return [=](Workers& workers) {
+      sum->data()[0] = static_cast<float>(kernels::cpu::sum_of_squares({.count = work, .x = x->data()}, workers));
+    };
+  });
+  add("fill", {work}, [=] {
+    Floats x = floats(work);
+    return [=](Workers& workers) { kernels::cpu::fill({.count = work, .x = x->data()}, workers); };
+  });
+}
+
+}  // namespace
+
+std::vector<OpPoint> measure_ops(const RankTeam& team, std::uint64_t most_work, const Progress& progress) {
+  OpMeasurer measurer(team, most_work, progress);
+  for (const std::uint64_t work : kWorks) {
+    if (!measurer.takes(work)) continue;
+    measurer.elementwise(work);
+    measurer.states(work);
+    for (const std::uint64_t width : kWidths) {
+      measurer.norms(work, width);
+      measurer.embedding(work, width);
+    }
+    for (const std::uint64_t head_size : kHeadSizes) measurer.rotary(work, head_size);
+    for (const std::uint64_t vocabulary : kVocabularies) {
+      if (work >= vocabulary) measurer.cross_entropy(work, vocabulary);
+    }
+  }
+  for (const std::uint64_t seq : kSequences) {
+    for (const std::uint64_t head_size : kHeadSizes) measurer.attention(seq, head_size);
+  }
+  return measurer.take();
+}
+
+}  // namespace zeroplan::runtime

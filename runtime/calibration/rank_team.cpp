@@ -1,0 +1,95 @@
+#include "runtime/calibration/rank_team.h"
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace zeroplan::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kMostCalls = 1u << 16;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+FloatBuffer::FloatBuffer(std::size_t count) : count_(count) {
+  const std::size_t bytes = (std::max<std::size_t>(count, 1) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+  data_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
+  if (data_ == nullptr) throw std::bad_alloc();
+  std::uint32_t state = 12345;
+  for (std::size_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    data_[i] = static_cast<float>(state >> 8) / static_cast<float>(1u << 23) - 1.0f;
+  }
+}
+
+void FloatBuffer::Free::operator()(float* data) const { std::free(data); }
+
+Seconds RankTeam::time(const std::function<RankBody(std::size_t rank)>& prepare) const {
+  const auto repeats = static_cast<std::size_t>(effort_.repeats);
+  std::vector<std::vector<double>> times(ranks_, std::vector<double>(repeats, 0.0));
+  std::barrier meeting(static_cast<std::ptrdiff_t>(ranks_));
+  std::size_t calls = 1;  // set by rank 0 between two meetings
+  std::mutex mutex;       // guards error
+  std::exception_ptr error;
+  const auto serve = [&](std::size_t rank) {
+    // A rank that fails still comes to every meeting, so that the others end.
+    const auto guarded = [&](auto&& action) {
+      try {
+        action();
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+      }
+    };
+    std::unique_ptr<kernels::Workers> workers;
+    RankBody body;
+    guarded([&] {
+      workers = std::make_unique<kernels::Workers>(threads_);
+      body = prepare(rank);
+    });
+    meeting.arrive_and_wait();
+    const bool failed = error != nullptr;  // nobody writes it between the meetings
+    meeting.arrive_and_wait();
+    if (failed) return;
+    guarded([&] { body(*workers); });
+    meeting.arrive_and_wait();
+    const Clock::time_point warm = Clock::now();
+    guarded([&] { body(*workers); });
+    if (rank == 0) {
+      const double once = std::max(seconds_since(warm), 1e-9);
+      calls = std::clamp<std::size_t>(static_cast<std::size_t>(effort_.least.value() / once) + 1, 1, kMostCalls);
+    }
+    for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
+      meeting.arrive_and_wait();
+      const Clock::time_point start = Clock::now();
+      guarded([&] {
+        for (std::size_t i = 0; i < calls; ++i) body(*workers);
+      });
+      times[rank][repeat] = seconds_since(start) / static_cast<double>(calls);
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) threads.emplace_back(serve, rank);
+  }
+  if (error) std::rethrow_exception(error);
+  std::vector<double> means(repeats, 0.0);
+  for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) means[repeat] += times[rank][repeat] / static_cast<double>(ranks_);
+  }
+  std::nth_element(means.begin(), means.begin() + static_cast<std::ptrdiff_t>(repeats / 2), means.end());
+  return Seconds(means[repeats / 2]);
+}
+
+}  // namespace zeroplan::runtime

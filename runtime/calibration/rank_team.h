@@ -1,0 +1,57 @@
+// Ranks that do the same thing at the same time, timed. Purpose: kernels are measured as training runs them: each rank with its share
+// of the cores, its peers busy beside it. Main types: FloatBuffer, RankBody, RankTeam. Depends on kernels/workers.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "kernels/workers.h"
+#include "models/core/units.h"
+
+namespace zeroplan::runtime {
+
+/// 64-byte aligned fp32 values between -1 and 1, the same in each run.
+class FloatBuffer {
+ public:
+  explicit FloatBuffer(std::size_t count);
+  float* data() { return data_.get(); }
+  std::size_t size() const { return count_; }
+
+ private:
+  struct Free {
+    void operator()(float* data) const;
+  };
+  std::size_t count_;
+  std::unique_ptr<float[], Free> data_;
+};
+
+/// What is timed: one call.
+using RankBody = std::function<void(kernels::Workers& workers)>;
+
+/// How long and how often to measure.
+struct Effort {
+  int repeats = 9;             ///< the median of so many
+  Seconds least = Seconds(1e-3);  ///< each repeat makes so many calls that it takes at least so long
+};
+
+/// `ranks` threads, each with `threads` workers.
+class RankTeam {
+ public:
+  RankTeam(std::size_t ranks, int threads, Effort effort) : ranks_(ranks), threads_(threads), effort_(effort) {}
+
+  std::size_t ranks() const { return ranks_; }
+  int threads() const { return threads_; }
+
+  /// Calls `prepare(rank)` on each rank's thread, then its body on all ranks at once.
+  /// \returns the median over repeats of the time of one call, averaged over the ranks
+  /// \throws whatever a body throws, after all ranks have ended
+  Seconds time(const std::function<RankBody(std::size_t rank)>& prepare) const;
+
+ private:
+  std::size_t ranks_;
+  int threads_;
+  Effort effort_;
+};
+
+}  // namespace zeroplan::runtime
