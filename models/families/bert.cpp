@@ -41,12 +41,15 @@ void build(const HfConfig& config, Model& model, const Variant& variant) {
   const DecoderSizes s = read_decoder_sizes(config, variant.defaults);
   const EncoderHead head = read_encoder_head(config, model);
   const std::string root = head == EncoderHead::kBare ? "" : variant.root;
+  const Module words = table("word_embeddings", s.vocab, s.hidden);
+  const Module positions = table("position_embeddings", s.positions, s.hidden);
+  const Module types = table("token_type_embeddings", config.width({"type_vocab_size"}, variant.token_types), s.hidden);
+  const Module norm = layer_norm("LayerNorm", s.hidden);
+
   FamilyBuilder builder(model, init_std(config));
   builder
       .unit("embedding", UnitKind::kEmbedding, root + "embeddings.",
-            {table("word_embeddings", s.vocab, s.hidden), table("position_embeddings", s.positions, s.hidden),
-             table("token_type_embeddings", config.width({"type_vocab_size"}, variant.token_types), s.hidden),
-             layer_norm("LayerNorm", s.hidden)})
+            variant.is_roberta ? Modules{words, types, norm, positions} : Modules{words, positions, types, norm})
       .blocks(root + "encoder.layer", s.layers,
               {linear("attention.self.query", s.hidden, s.hidden, true),
                linear("attention.self.key", s.hidden, s.hidden, true),

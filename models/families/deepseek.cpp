@@ -65,7 +65,7 @@ void build(const HfConfig& config, Model& model, const Defaults& defaults) {
 
 void build_deepseek_v2(const HfConfig& config, Model& model) {
   build(config, model,
-        {.decoder = {},
+        {.decoder = {.vocab = 102400},
          .experts = 64,
          .experts_per_token = 6,
          .shared_experts = 2,

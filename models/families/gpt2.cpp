@@ -56,8 +56,9 @@ void build_gpt2(const HfConfig& config, Model& model) {
   const Modules cross_attention =
       only_if(config.flag({"add_cross_attention"}, false),
               {linear_in_by_out("crossattention.c_attn", s.hidden, 2 * s.hidden),
+               linear_in_by_out("crossattention.q_attn", s.hidden, s.hidden),
                linear_in_by_out("crossattention.c_proj", s.hidden, s.hidden).scaled(residual_scale),
-               linear_in_by_out("crossattention.q_attn", s.hidden, s.hidden), layer_norm("ln_cross_attn", s.hidden)});
+               layer_norm("ln_cross_attn", s.hidden)});
   build_decoder(
       config, model, s,
       {.root = "transformer.",

@@ -44,7 +44,6 @@ constexpr std::array kFamilies = {
     Family{"t5", build_t5, "dropout_rate = 0.1"},
     Family{"vit", build_vit},
     Family{"whisper", build_whisper},
-    Family{"xlm-roberta", build_roberta, "hidden_dropout_prob = 0.1"},
 };
 
 }  // namespace

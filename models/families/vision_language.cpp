@@ -23,15 +23,17 @@ VisionSizes read_vision(const HfConfig& config, const VisionSizes& defaults) {
   return s;
 }
 
-Modules vision_block(const VisionSizes& s) {
-  return {linear("self_attn.k_proj", s.hidden, s.hidden, true),
-          linear("self_attn.v_proj", s.hidden, s.hidden, true),
-          linear("self_attn.q_proj", s.hidden, s.hidden, true),
-          linear("self_attn.out_proj", s.hidden, s.hidden, true),
-          layer_norm("layer_norm1", s.hidden),
-          linear("mlp.fc1", s.hidden, s.ffn, true),
-          linear("mlp.fc2", s.ffn, s.hidden, true),
-          layer_norm("layer_norm2", s.hidden)};
+/// The two towers register the first norm at different places.
+Modules vision_block(const VisionSizes& s, bool is_norm_first) {
+  const Modules norm = {layer_norm("layer_norm1", s.hidden)};
+  return join(
+      {only_if(is_norm_first, norm),
+       {linear("self_attn.k_proj", s.hidden, s.hidden, true), linear("self_attn.v_proj", s.hidden, s.hidden, true),
+        linear("self_attn.q_proj", s.hidden, s.hidden, true), linear("self_attn.out_proj", s.hidden, s.hidden, true)},
+       only_if(!is_norm_first, norm),
+       only_if(is_norm_first, {layer_norm("layer_norm2", s.hidden)}),
+       {linear("mlp.fc1", s.hidden, s.ffn, true), linear("mlp.fc2", s.ffn, s.hidden, true)},
+       only_if(!is_norm_first, {layer_norm("layer_norm2", s.hidden)})});
 }
 
 Modules patches(const std::string& name, const VisionSizes& s, bool bias) {
@@ -46,7 +48,7 @@ void add_clip_tower(FamilyBuilder& builder, const std::string& root, const Visio
                   patches("embeddings.patch_embedding", s, false),
                   {table("embeddings.position_embedding", s.patches() + 1, s.hidden),
                    layer_norm("pre_layrnorm", s.hidden)}}))
-      .blocks(root + "encoder.layers", s.layers, vision_block(s), "vision ")
+      .blocks(root + "encoder.layers", s.layers, vision_block(s, false), "vision ")
       .unit("vision norm", UnitKind::kOther, root, {layer_norm("post_layernorm", s.hidden)});
 }
 
@@ -55,7 +57,7 @@ void add_siglip_tower(FamilyBuilder& builder, const std::string& root, const Vis
       .unit("vision embedding", UnitKind::kEmbedding, root,
             join({patches("embeddings.patch_embedding", s, true),
                   {table("embeddings.position_embedding", s.patches(), s.hidden)}}))
-      .blocks(root + "encoder.layers", s.layers, vision_block(s), "vision ")
+      .blocks(root + "encoder.layers", s.layers, vision_block(s, true), "vision ")
       .unit("vision norm", UnitKind::kOther, root, {layer_norm("post_layernorm", s.hidden)})
       .unit(
           "vision norm", UnitKind::kOther, root,
