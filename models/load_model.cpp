@@ -11,6 +11,7 @@
 #include "models/family.h"
 #include "models/hf_config.h"
 #include "models/presets.h"
+#include "models/tensor_model.h"
 
 namespace zeroplan::models {
 namespace {
@@ -80,8 +81,28 @@ void note_dropout(const HfConfig& config, const Family& family, Model& model) {
           "give the model's .safetensors file or the folder that holds it: names and shapes are read from its header");
 }
 
-Model read_config_file(const fs::path& path, const std::string& source) {
-  return build_model(read_json_file(path, kConfigLimits), path.string() == source ? source : path.string());
+/// The model of a config file; where its family is not known, of the tensors beside it.
+Model read_config_file(const fs::path& path) {
+  const Json document = read_json_file(path, kConfigLimits);
+  try {
+    return build_model(document, path.string());
+  } catch (const Error& error) {
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    if (error.code() != ErrorCode::kUnsupported || !TensorIndex::exists_in(folder)) throw;
+    Model model = model_of_tensors(TensorIndex::open(folder), name_of(path.string()), path.string());
+    const HfConfig config(JsonView(document, path.string()));
+    model.family = model_type_of(config);
+    model.config = document;
+    return model;
+  }
+}
+
+bool is_tensor_file(const fs::path& path) {
+  constexpr std::string_view kIndexEnding = ".safetensors.index.json";
+  const std::string text = path.string();
+  return path.extension() == ".safetensors" ||
+         (text.size() > kIndexEnding.size() &&
+          text.compare(text.size() - kIndexEnding.size(), kIndexEnding.size(), kIndexEnding) == 0);
 }
 
 [[noreturn]] void throw_unknown_name(const std::string& source) {
@@ -125,16 +146,23 @@ Model load_model(const std::string& source) {
   const fs::file_status status = fs::status(path, ignored);
   if (fs::is_directory(status)) {
     const fs::path config = path / "config.json";
-    if (!fs::exists(config, ignored)) {
-      throw Error(ErrorCode::kInvalidInput, fmt::format("{} holds no config.json", source))
+    Model model;
+    if (fs::exists(config, ignored)) {
+      model = read_config_file(config);
+    } else if (TensorIndex::exists_in(path)) {
+      model = model_of_tensors(TensorIndex::open(path), name_of(source), source);
+    } else {
+      throw Error(ErrorCode::kInvalidInput, fmt::format("{} holds neither config.json nor model.safetensors", source))
           .at({.file = source})
           .hint("name the folder of a Hugging Face model, a config file or a preset");
     }
-    Model model = read_config_file(config, source);
     model.source = source;
     return model;
   }
-  if (fs::exists(status)) return read_config_file(path, source);
+  if (fs::exists(status) && is_tensor_file(path)) {
+    return model_of_tensors(TensorIndex::open(path), name_of(source), source);
+  }
+  if (fs::exists(status)) return read_config_file(path);
   if (const Preset* preset = find_preset(source)) {
     Model model = build_model(parse_json(preset->config, std::string(preset->name)), std::string(preset->name));
     model.name = std::string(preset->name);

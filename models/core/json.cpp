@@ -1,8 +1,10 @@
 #include "models/core/json.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "models/core/file_io.h"
 
@@ -35,9 +37,15 @@ ErrorPlace place_of_offset(std::string_view text, std::size_t offset, const std:
   return place;
 }
 
-/// Depth of brackets outside strings; counted before parsing, so that a hostile document costs one scan.
-std::optional<std::size_t> offset_beyond_depth(std::string_view text, int most_depth) {
-  int depth = 0;
+/// Where the text is nested too deeply or an object has too many keys.
+struct Excess {
+  std::size_t offset = 0;
+  std::string what;
+};
+
+/// Counted before parsing, so that a hostile document costs one scan.
+std::optional<Excess> find_excess(std::string_view text, const JsonLimits& limits) {
+  std::vector<std::uint64_t> keys;  // of each bracket that is open
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -47,33 +55,49 @@ std::optional<std::size_t> offset_beyond_depth(std::string_view text, int most_d
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > most_depth) return i;
+      keys.push_back(0);
+      if (keys.size() > static_cast<std::size_t>(limits.most_depth)) {
+        return Excess{i, fmt::format("is nested deeper than {} levels", limits.most_depth)};
+      }
     } else if (c == ']' || c == '}') {
-      --depth;
+      if (!keys.empty()) keys.pop_back();
+    } else if (c == ':' && !keys.empty() && ++keys.back() > limits.most_keys) {
+      return Excess{i, fmt::format("has an object of more than {} keys", limits.most_keys)};
     }
   }
   return std::nullopt;
 }
 
-}  // namespace
-
-Json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
-  if (const auto offset = offset_beyond_depth(text, limits.most_depth)) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{} is nested deeper than {} levels", file, limits.most_depth))
-        .at(place_of_offset(text, *offset, file));
+template <class Document>
+Document parse_checked(std::string_view text, const std::string& file, const JsonLimits& limits) {
+  if (const auto excess = find_excess(text, limits)) {
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{} {}", file, excess->what))
+        .at(place_of_offset(text, excess->offset, file));
   }
   try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& e) {
+    return Document::parse(text);
+  } catch (const nlohmann::json::parse_error& e) {
     const std::size_t offset = e.byte > 0 ? e.byte - 1 : 0;
     const ErrorPlace place = place_of_offset(text, offset, file);
     throw Error(ErrorCode::kInvalidInput,
                 fmt::format("{} is not valid JSON at line {}, column {}", file, *place.line, *place.column))
         .at(place)
         .hint("comments and trailing commas are not JSON; remove them");
-  } catch (const Json::exception& e) {  // a number out of range, a text that is not UTF-8
+  } catch (const nlohmann::json::exception& e) {  // a number out of range, a text that is not UTF-8
     throw Error(ErrorCode::kInvalidInput, fmt::format("{} is not valid JSON: {}", file, e.what())).at({.file = file});
   }
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
+  return parse_checked<Json>(text, file, limits);
+}
+
+nlohmann::json parse_large_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
+  JsonLimits without_keys = limits;
+  without_keys.most_keys = std::numeric_limits<std::uint64_t>::max();
+  return parse_checked<nlohmann::json>(text, file, without_keys);
 }
 
 Json read_json_file(const std::filesystem::path& path, const JsonLimits& limits) {
@@ -91,7 +115,8 @@ JsonView JsonView::at(std::string_view key) const {
   const std::string path = path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
   const auto it = object.find(key);
   if (it == object.end()) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{} lacks the key {}", file_, path)).at({.file = file_, .key = path});
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{} lacks the key {}", file_, path))
+        .at({.file = file_, .key = path});
   }
   return JsonView(*it, file_, path);
 }
@@ -149,14 +174,17 @@ std::uint64_t JsonView::count_or(std::string_view key, std::uint64_t fallback) c
 double JsonView::number_or(std::string_view key, double fallback) const {
   return has(key) ? at(key).as_number() : fallback;
 }
-bool JsonView::bool_or(std::string_view key, bool fallback) const { return has(key) ? at(key).as_bool() : fallback; }
+bool JsonView::bool_or(std::string_view key, bool fallback) const {
+  return has(key) ? at(key).as_bool() : fallback;
+}
 std::string JsonView::string_or(std::string_view key, std::string fallback) const {
   return has(key) ? at(key).as_string() : fallback;
 }
 
 Error JsonView::unexpected(std::string_view expected) const {
   const std::string what = path_.empty() ? "the document" : path_;
-  return Error(ErrorCode::kInvalidInput, fmt::format("{}: {} is {}, expected {}", file_, what, shown(*value_), expected))
+  return Error(ErrorCode::kInvalidInput,
+               fmt::format("{}: {} is {}, expected {}", file_, what, shown(*value_), expected))
       .at({.file = file_, .key = path_, .value = shown(*value_)});
 }
 

@@ -1,13 +1,14 @@
-// JSON documents as untrusted input. Purpose: read with limits on size and depth, and take values out with errors that name
-// file, key, value and what was expected. Main types: Json, JsonView. Depends on models/core only.
+// JSON documents as untrusted input. Purpose: read with limits on size and depth, and take values out with errors that
+// name file, key, value and what was expected. Main types: Json, JsonView. Depends on models/core only.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
 
 #include "models/core/error.h"
 
@@ -20,12 +21,18 @@ using Json = nlohmann::ordered_json;
 struct JsonLimits {
   std::uint64_t most_bytes = std::uint64_t{64} << 20;
   int most_depth = 64;
+  /// In one object: `Json` looks keys up one by one, so that an object of many keys takes quadratic time.
+  std::uint64_t most_keys = 30'000;
 };
 
 /// Parses strict JSON. `file` is only named in errors.
-/// \throws Error{kInvalidInput} with line and column (from 1) of what was found, for text that is no JSON, nested too deeply,
+/// \throws Error{kInvalidInput} with line and column (from 1) of what was found, for text that is no JSON, nested too
+/// deeply,
 ///   or with a number that no double holds.
 Json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
+
+/// The same for documents whose objects have many keys: sorted by key, without the limit on their number.
+nlohmann::json parse_large_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
 
 /// Reads and parses a file. \throws Error{kIo} if it cannot be read or is larger than the limit; else as `parse_json`.
 Json read_json_file(const std::filesystem::path& path, const JsonLimits& limits = {});

@@ -16,6 +16,7 @@ class ConflictIndex {
   explicit ConflictIndex(const ConflictInstance& instance);
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(sizes_.size()); }
+  std::size_t edges() const { return neighbours_.size(); }
   std::uint64_t size(std::uint32_t buffer) const { return sizes_[buffer]; }
   std::span<const std::uint32_t> neighbours(std::uint32_t buffer) const {
     return {neighbours_.data() + begins_[buffer], begins_[buffer + 1] - begins_[buffer]};

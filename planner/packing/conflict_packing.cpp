@@ -11,11 +11,30 @@ namespace {
 
 using Order = std::vector<std::uint32_t>;
 
+/// Conflicts as listed: the neighbours of the selected buffer are marked.
+class ListedConflicts {
+ public:
+  explicit ListedConflicts(const ConflictIndex& index) : index_(&index), marks_(index.count(), kNone) {}
+  std::uint32_t count() const { return index_->count(); }
+  std::uint64_t size(std::uint32_t buffer) const { return index_->size(buffer); }
+  void select(std::uint32_t buffer) {
+    selected_ = buffer;
+    for (const std::uint32_t other : index_->neighbours(buffer)) marks_[other] = buffer;
+  }
+  bool conflicts(std::uint32_t other) const { return marks_[other] == selected_; }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  const ConflictIndex* index_;
+  std::vector<std::uint32_t> marks_;  ///< the buffer whose neighbour it was last
+  std::uint32_t selected_ = kNone;
+};
+
 /// The search for one instance: keeps the lowest packing, ends when it meets the bound.
 class ConflictPacker {
  public:
   ConflictPacker(const ConflictInstance& instance, const ConflictIndex& index)
-      : index_(index), fit_(index, instance.pinned), in_clique_(index.count(), false) {}
+      : index_(index), pinned_(instance.pinned), fit_(ListedConflicts(index), instance.pinned), in_clique_(index.count(), false) {}
 
   ConflictPacking pack(std::uint32_t most_rounds);
 
@@ -30,7 +49,8 @@ class ConflictPacker {
   void raise_what_sticks_out(Order order, std::uint32_t rounds);
 
   const ConflictIndex& index_;
-  AddressFit fit_;
+  std::span<const std::uint64_t> pinned_;
+  AddressFit<ListedConflicts> fit_;
   ConflictPacking best_;
   Order best_order_;
   std::uint64_t bound_ = 0;
@@ -46,7 +66,7 @@ Order ConflictPacker::sorted(Before before) const {
 }
 
 std::uint64_t ConflictPacker::attempt(const Order& order, std::span<const ArenaEnd> ends) {
-  const std::uint64_t height = fit_.place(order, ends, bound_);
+  const std::uint64_t height = fit_.place(order, {ends, bound_});
   if (height < best_.height || best_order_.empty()) {
     best_.height = height;
     best_.offsets = fit_.offsets();
@@ -90,15 +110,20 @@ void ConflictPacker::place_from_both_ends() {
   }
 }
 
+/// Elementary operations that improvement may cost: some tens of milliseconds, whatever the size of the instance.
+constexpr std::uint64_t kMostWork = 30'000'000;
+
 /// Buffers that end above the bound move forward in the order, the more often the further, and everything is placed again.
 void ConflictPacker::raise_what_sticks_out(Order order, std::uint32_t rounds) {
   std::vector<double> key(index_.count());
   for (std::size_t i = 0; i < order.size(); ++i) key[order[i]] = static_cast<double>(i);
   std::vector<std::uint32_t> raises(index_.count(), 0);
   fit_.place(order);
+  const std::uint64_t n = index_.count();
+  rounds = static_cast<std::uint32_t>(std::min<std::uint64_t>(rounds, 1 + kMostWork / (3 * (n * n / 2 + index_.edges()) + 1)));
   for (std::uint32_t round = 0; round < rounds && !is_done(); ++round) {
     for (std::uint32_t b = 0; b < index_.count(); ++b) {
-      if (fit_.offsets()[b] + index_.size(b) <= bound_ || fit_.is_pinned(b)) continue;
+      if (fit_.end_of(b) <= bound_ || fit_.is_pinned(b)) continue;
       ++raises[b];
       key[b] = key[b] * (raises[b] % 3 == 0 ? 0.25 : 0.75) - 1.0;
     }
@@ -114,7 +139,7 @@ ConflictPacking ConflictPacker::pack(std::uint32_t most_rounds) {
   for (const std::uint32_t b : best_.clique) in_clique_[b] = true;
   bound_ = clique.weight;
   for (std::uint32_t b = 0; b < index_.count(); ++b) {
-    if (fit_.is_pinned(b)) bound_ = std::max(bound_, fit_.pinned_end(b));
+    if (fit_.is_pinned(b)) bound_ = std::max(bound_, pinned_[b] + index_.size(b));
   }
   std::vector<std::pair<std::uint64_t, Order>> tried;
   for (Order& order : greedy_orders()) {

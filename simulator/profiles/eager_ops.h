@@ -51,6 +51,7 @@ struct LinearCall {
   std::uint64_t outputs = 0;
   bool weight_is_transposed = true;  ///< nn.Linear keeps [out, in]; Conv1D of gpt2 [in, out]
   bool flat_input = false;           ///< the input is two-dimensional already
+  bool dequantises = false;          ///< a quantised weight: expanded for each product and dropped after it
   SiteId site = kMlpHidden;
 };
 Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call);

@@ -17,6 +17,7 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
   t.touch_gemm();
   const std::uint64_t rows = input.elements() / std::max<std::uint64_t>(1, call.inputs);
   Tensor y = t.make(rows * call.outputs, input.dtype(), call.site);
+  if (call.dequantises) t.make(weight.elements(), input.dtype(), kWeights);
   const Tensor keep_input = weight.requires_grad() ? input.detached() : Tensor();
   const Tensor keep_weight = input.requires_grad() ? weight.detached() : Tensor();
   t.record(y, {&input, &weight, &bias},
@@ -24,6 +25,7 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
              c.tape.touch_gemm();
              const auto input_gradient = [&] {
                if (!c.needs(0)) return;
+               const Tensor expanded = call.dequantises ? c.tape.make(nw, dtype, kWeights) : Tensor();
                Tensor g = c.tape.make(n, dtype, kActivationGradients);
                c.out[0] = call.flat_input ? g : g.as_view();
              };

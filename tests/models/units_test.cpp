@@ -15,7 +15,9 @@ TEST(Units, AdditionBeyond64BitsThrows) {
   EXPECT_THROW(Bytes(1ULL << 40) * (1ULL << 40), Error);
 }
 
-TEST(Units, ElementsTimesTypeAreBytes) { EXPECT_EQ(Elements(10) * DType::kBf16, Bytes(20)); }
+TEST(Units, ElementsTimesTypeAreBytes) {
+  EXPECT_EQ(Elements(10) * DType::kBf16, Bytes(20));
+}
 
 TEST(Text, SizesInBothSystems) {
   EXPECT_EQ(parse_size("24GiB", "--budget"), Bytes(24ULL << 30));

@@ -1,7 +1,9 @@
 // A few updates of a plan over loopback ranks, with weights and tokens that depend on nothing but their indices.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -79,9 +81,11 @@ class IndexedHooks : public runtime::TaskHooks {
   TrainingTrace& trace_;
 };
 
-/// Runs so many updates over as many loopback ranks as the plan has. Throws the first error of any rank.
+/// Runs so many updates over as many loopback ranks as the plan has; `inspect` sees each rank afterwards. Throws the first error of
+/// any rank.
 inline TrainingTrace train_on_loopback(const planner::Plan& plan, std::uint64_t updates,
-                                       const runtime::ExecutorOptions& options = {}) {
+                                       const runtime::ExecutorOptions& options = {},
+                                       const std::function<void(const runtime::Executor&)>& inspect = {}) {
   TrainingTrace trace{std::vector<double>(updates), std::vector<double>(updates)};
   runtime::StopSignal stop;
   runtime::LoopbackGroup group(plan.training.gpus, stop);
@@ -101,6 +105,7 @@ inline TrainingTrace train_on_loopback(const planner::Plan& plan, std::uint64_t 
     gate.close();
     for (auto& rank : ranks) rank->start_updates(0, gate);
     for (auto& rank : ranks) rank->wait();
+    if (inspect) std::for_each(ranks.begin(), ranks.end(), [&](const auto& rank) { inspect(*rank); });
   } catch (const runtime::Stopped&) {
     std::rethrow_exception(stop.error());
   }

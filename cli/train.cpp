@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/step_log.h"
+#include "cli/train_flags.h"
+#include "models/core/text.h"
+#include "planner/plan_json.h"
+#include "runtime/interrupt.h"
+#include "runtime/process_memory.h"
+#include "simulator/evaluator.h"
+
+namespace zeroplan::cli {
+namespace {
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json summary_json(const runtime::TrainSummary& summary, int threads, double predicted_step_s) {
+  const auto resident = runtime::resident_peak();
+  return {{"summary",
+           {{"steps", summary.steps},
+            {"tokens", summary.tokens},
+            {"loss", or_null(summary.loss)},
+            {"planned", tier_bytes(summary.planned)},
+            {"used", tier_bytes(summary.used)},
+            {"written", tier_bytes(summary.written)},
+            {"process",
+             {{"resident_peak_bytes", resident ? Json(resident->count()) : Json(nullptr)}, {"device_process_bytes", nullptr}}},
+            {"threads", threads},
+            {"predicted_step_s", predicted_step_s},
+            {"measured_step_s", or_null(summary.median_step_s)},
+            {"record", summary.record.to_json()},
+            {"checkpoint", summary.checkpoint ? Json(summary.checkpoint->string()) : Json(nullptr)},
+            {"interrupted", summary.interrupted}}}};
+}
+
+std::string summary_text(const runtime::TrainSummary& summary, double predicted_step_s) {
+  constexpr auto kDevice = static_cast<std::size_t>(planner::Tier::kDevice);
+  std::string text = fmt::format("trained {} steps, {} tokens", summary.steps, format_count(summary.tokens));
+  if (summary.loss) text += fmt::format(", last loss {:.4f}", *summary.loss);
+  text += fmt::format("\n  device memory of all ranks: planned {}, used {}, written {}\n",
+                      format_size(summary.planned[kDevice]), format_size(summary.used[kDevice]),
+                      format_size(summary.written[kDevice]));
+  if (const auto resident = runtime::resident_peak()) text += fmt::format("  process: {} resident at most\n", format_size(*resident));
+  if (summary.median_step_s) {
+    text += fmt::format("  step: {} measured (median), {} predicted\n", format_duration(Seconds(*summary.median_step_s)),
+                        format_duration(Seconds(predicted_step_s)));
+  }
+  if (summary.checkpoint) text += fmt::format("  checkpoint: {}\n", summary.checkpoint->string());
+  if (summary.interrupted) text += "  interrupted: go on with --resume\n";
+  return text;
+}
+
+/// `train PLAN --data SOURCE`
+class TrainCommand : public Command {
+ public:
+  std::string name() const override { return "train"; }
+  std::string description() const override { return "executes a plan"; }
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("PLAN", plan_, "a file written by plan")->required();
+    flags_.add_data(app);
+    flags_.add_training(app);
+    flags_.add_backend(app);
+  }
+
+  Answer run(const GlobalOptions& options) override {
+    const planner::Plan plan = planner::load_plan(plan_);
+    flags_.check_against(plan);
+    const runtime::TrainSettings settings = flags_.settings(plan);
+    const auto schedule = runtime::make_schedule(flags_.schedule());
+    const auto source = runtime::open_tokens(flags_.data(plan));
+    const runtime::Batches batches(*source,
+                                   {plan.partition.ranks, plan.strategy.accumulation, plan.strategy.micro_batch, plan.training.seq},
+                                   flags_.seed(), flags_.data_name());
+    const auto weights = flags_.weights(plan.model);
+    const double predicted_step_s = simulator::SimulationEvaluator().evaluate(plan).step.value();
+    const runtime::InterruptFlag interrupt;
+    std::optional<runtime::Trainer> trainer;
+    try {
+      trainer.emplace(plan, settings, batches, *weights, *schedule);
+    } catch (const Error& error) {
+      // A model or precision that the runtime lacks is an answer, not a mistake of the caller.
+      if (error.code() == ErrorCode::kUnsupported) throw RunFailed(error);
+      throw;
+    }
+    StepLog log(flags_.log_path(), options, trainer->resumed_updates(), settings.steps);
+    try {
+      const runtime::TrainSummary summary =
+          trainer->train([&](const runtime::StepReport& report) { log.step(report); }, interrupt.flag());
+      Answer answer;
+      answer.document = summary_json(summary, settings.threads, predicted_step_s);
+      answer.text = summary_text(summary, predicted_step_s);
+      answer.exit_code = summary.interrupted ? kExitNo : kExitDone;
+      log.summary(answer.document);
+      return answer;
+    } catch (const Error& error) {
+      throw RunFailed(error);
+    }
+  }
+
+ private:
+  std::string plan_;
+  TrainFlags flags_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_command() { return std::make_unique<TrainCommand>(); }
+
+}  // namespace zeroplan::cli

@@ -1,0 +1,44 @@
+// The flags of `train` that `eval` shares. Main type: TrainFlags.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/trainer.h"
+
+namespace zeroplan::cli {
+
+/// As typed; checked by the functions.
+class TrainFlags {
+ public:
+  void add_data(CLI::App& app);
+  void add_backend(CLI::App& app);
+  void add_training(CLI::App& app);
+
+  /// Refuses another comm, back end or number of ranks than the plan's, and what this build lacks.
+  /// \throws Error{kUsage} naming the plan command that would make a fitting plan
+  void check_against(const planner::Plan& plan) const;
+  int threads_of(const planner::Plan& plan) const;
+  std::uint64_t seed() const;
+  std::optional<std::uint64_t> steps() const;
+  runtime::DataFlags data(const planner::Plan& plan) const;
+  const std::string& data_name() const { return data_; }
+  runtime::TrainSettings settings(const planner::Plan& plan) const;
+  runtime::ScheduleSettings schedule() const;
+  std::unique_ptr<runtime::WeightSource> weights(const models::Model& model) const;
+  const std::string& log_path() const { return log_; }
+  void set_checkpoint(const std::string& directory) { checkpoint_dir_ = directory; }
+
+ private:
+  std::string data_, labels_, steps_, seed_ = "0", init_ = "random", rate_ = "3e-4", decay_ = "0.01", clip_ = "1";
+  std::string warmup_ = "0", schedule_ = "constant", schedule_arguments_, backend_, ranks_, comm_, rendezvous_, threads_, rehearse_;
+  std::string checkpoint_dir_, every_ = "0", keep_ = "0", disk_dir_, log_;
+  bool resume_ = false;
+};
+
+/// The planned, used or written bytes of the document: host includes the device arenas of the CPU back end.
+Json tier_bytes(const std::array<Bytes, planner::kTierCount>& bytes);
+
+}  // namespace zeroplan::cli

@@ -1,0 +1,231 @@
+#include "runtime/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace zeroplan::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Updates that may be under way or waiting: one runs, and the lanes that are ahead may begin the next.
+constexpr std::uint64_t kUpdatesAhead = 2;
+
+void refuse_what_is_missing(const planner::Plan& plan) {
+  const auto refuse = [](const std::string& what, const std::string& hint) {
+    throw Error(ErrorCode::kUnsupported, what).hint(hint);
+  };
+  if (!plan.model.native_obstacles.empty()) {
+    refuse(plan.model.native_obstacles.front(), "export the decisions instead: zeroplan tune --export deepspeed=ds_config.json");
+  }
+  const planner::TrainingSpec& training = plan.training;
+  if (training.precision != planner::Precision::kFp32) {
+    refuse(fmt::format("precision {}: this runtime trains in fp32", planner::name_of(training.precision)),
+           "make the plan with --precision fp32");
+  }
+  if (training.optimizer != planner::OptimizerKind::kAdamW) {
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("optimizer {}: this runtime has adamw", planner::name_of(training.optimizer)))
+        .hint("make the plan with --optimizer adamw");
+  }
+}
+
+}  // namespace
+
+/// Hands the results of updates from rank 0's compute lane to the thread that reports them.
+class Trainer::Reports {
+ public:
+  struct Entry {
+    kernels::StepScalars scalars;
+    Clock::time_point when;
+  };
+
+  explicit Reports(StopSignal& stop) { stop.add(finished_); }
+  void put(std::uint64_t update, const kernels::StepScalars& scalars) {
+    ring_[update % ring_.size()] = {scalars, Clock::now()};
+    finished_.advance();
+  }
+  /// Waits for the next one. \returns null after a failure
+  const Entry* next(std::uint64_t update) { return finished_.wait(++taken_) ? &ring_[update % ring_.size()] : nullptr; }
+
+ private:
+  std::array<Entry, 2 * kUpdatesAhead> ring_;
+  Timeline finished_;
+  std::uint64_t taken_ = 0;
+};
+
+/// One rank's answers to its tasks.
+class Trainer::Hooks final : public TaskHooks {
+ public:
+  Hooks(Trainer& trainer, std::uint64_t rank) : trainer_(trainer), rank_(rank) {}
+
+  void input(const StepPosition& position, const InputTarget& target) override {
+    trainer_.batches_.read(position.update, position.micro_step, rank_, target.tokens, target.labels);
+    if (target.scalars != nullptr) set_scalars(position.update, *target.scalars);
+  }
+  void load(const GroupState& group) override { fill_group(trainer_.plan_, group, trainer_.weights_); }
+  void save(const GroupState& group) override { trainer_.writer_->add(rank_, group); }
+  void finished(const StepPosition& position, const kernels::StepScalars& scalars) override {
+    if (rank_ == 0) trainer_.reports_->put(position.update, scalars);
+  }
+
+ private:
+  void set_scalars(std::uint64_t update, kernels::StepScalars& scalars) const {
+    const auto applied = static_cast<std::uint64_t>(scalars.optimizer_step);
+    scalars.learning_rate = trainer_.schedule_.rate(applied);
+    if (const auto momenta = trainer_.schedule_.momenta(applied)) {
+      scalars.beta1 = momenta->beta1;
+      scalars.beta2 = momenta->beta2;
+    }
+    scalars.weight_decay = trainer_.settings_.weight_decay;
+    scalars.max_grad_norm = trainer_.settings_.max_grad_norm;
+    scalars.valid_tokens = trainer_.batches_.valid_labels(update);
+    scalars.inverse_valid_tokens = scalars.valid_tokens > 0 ? 1 / static_cast<double>(scalars.valid_tokens) : 0;
+    scalars.loss_sum = 0;
+    scalars.found_inf = 0;
+  }
+
+  Trainer& trainer_;
+  std::uint64_t rank_;
+};
+
+Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const Batches& batches, const WeightSource& weights,
+                 const Schedule& schedule)
+    : plan_(plan), settings_(settings), batches_(batches), weights_(weights), schedule_(schedule) {
+  refuse_what_is_missing(plan);
+  std::optional<Checkpoint> checkpoint;
+  if (settings_.resume) {
+    if (!settings_.checkpoint_dir) throw Error(ErrorCode::kUsage, "--resume needs --checkpoint-dir").at({.key = "--resume"});
+    checkpoint.emplace(*settings_.checkpoint_dir);
+    checkpoint->check_matches(plan);
+  }
+  ranks_ = std::make_unique<RankSet>(
+      plan, [this](std::uint64_t rank) { return std::make_unique<Hooks>(*this, rank); },
+      ExecutorOptions{.threads = settings.threads, .poison = settings.poison});
+  reports_ = std::make_unique<Reports>(ranks_->stop());
+  ranks_->run_phase("init");
+  if (checkpoint) restore(*checkpoint);
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  for (std::size_t r = 0; r < ranks_->size(); ++r) {
+    for (const GroupState& group : ranks_->executor(r).groups()) checkpoint.restore(plan_, group);
+    ranks_->executor(r).scalars().optimizer_step = checkpoint.manifest().optimizer_step;
+  }
+  done_ = checkpoint.manifest().updates;
+  last_loss_ = checkpoint.manifest().loss;
+}
+
+Trainer::~Trainer() = default;
+
+TrainSummary Trainer::train(const OnStep& on_step, const std::atomic<bool>& interrupt) {
+  TrainSummary summary;
+  const std::uint64_t first = done_;
+  while (done_ < settings_.steps && !interrupt.load()) {
+    std::uint64_t end = settings_.steps;
+    const bool saves = settings_.checkpoint_dir && settings_.checkpoint_every > 0;
+    if (saves) end = std::min(end, (done_ / settings_.checkpoint_every + 1) * settings_.checkpoint_every);
+    run_updates(end, on_step, interrupt);
+    if (saves && done_ < settings_.steps && !interrupt.load()) summary.checkpoint = save();
+  }
+  summary.interrupted = interrupt.load() && done_ < settings_.steps;
+  summary.steps = done_ - first;
+  summary.tokens = summary.steps * plan_.tokens_per_update();
+  if (summary.steps > 0) summary.loss = last_loss_;
+  if (settings_.checkpoint_dir && summary.steps > 0) summary.checkpoint = save();
+  summary.record = ranks_->executor(0).record();
+  if (!step_times_.empty()) {
+    std::vector<double> times(step_times_.begin() + (step_times_.size() > 1 ? 1 : 0), step_times_.end());
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+    summary.median_step_s = times[times.size() / 2];
+    summary.record.step = Seconds(*summary.median_step_s);
+    summary.record.tokens_per_s = static_cast<double>(plan_.tokens_per_update()) / *summary.median_step_s;
+  }
+  measure_memory(summary);
+  return summary;
+}
+
+void Trainer::run_updates(std::uint64_t end, const OnStep& on_step, const std::atomic<bool>& interrupt) {
+  UpdateGate gate;
+  std::uint64_t approved = std::min(end, done_ + kUpdatesAhead);
+  gate.approve(approved - done_);
+  ranks_->start_updates(done_, gate);
+  Clock::time_point previous = Clock::now();
+  while (done_ < approved) {
+    const Reports::Entry* entry = reports_->next(done_);
+    if (entry == nullptr) break;
+    const Reports::Entry now = *entry;
+    if (approved < end && !interrupt.load()) {
+      gate.approve(1);
+      ++approved;
+    }
+    StepReport report;
+    report.step = ++done_;
+    report.loss = now.scalars.loss_sum * now.scalars.inverse_valid_tokens;
+    report.learning_rate = now.scalars.learning_rate;
+    report.grad_norm = now.scalars.grad_norm;
+    report.skipped = now.scalars.found_inf != 0;
+    report.step_s = std::chrono::duration<double>(now.when - previous).count();
+    report.tokens_per_s = static_cast<double>(plan_.tokens_per_update()) / report.step_s;
+    previous = now.when;
+    last_loss_ = report.loss;
+    step_times_.push_back(report.step_s);
+    try {
+      on_step(report);
+    } catch (...) {
+      gate.close();
+      ranks_->finish_updates();
+      throw;
+    }
+  }
+  gate.close();
+  ranks_->finish_updates();
+}
+
+std::filesystem::path Trainer::save() {
+  Manifest manifest;
+  manifest.updates = done_;
+  manifest.tokens = done_ * plan_.tokens_per_update();
+  manifest.optimizer_step = ranks_->executor(0).scalars().optimizer_step;
+  manifest.seed = settings_.seed;
+  manifest.loss = last_loss_;
+  writer_ = std::make_unique<CheckpointWriter>(plan_, *settings_.checkpoint_dir, manifest);
+  try {
+    ranks_->run_phase("save");
+    const std::filesystem::path path = writer_->publish(settings_.keep);
+    writer_.reset();
+    return path;
+  } catch (...) {
+    writer_.reset();
+    throw;
+  }
+}
+
+EvalSummary Trainer::evaluate(std::uint64_t passes) {
+  EvalSummary summary;
+  double loss = 0;
+  for (std::uint64_t pass = 0; pass < passes; ++pass) {
+    // With one pass an update, each "update" of the data is one evaluation pass of all ranks.
+    ranks_->run_phase("eval", {pass, 0});
+    for (std::size_t r = 0; r < ranks_->size(); ++r) loss += ranks_->executor(r).scalars().loss_sum;
+    summary.tokens += static_cast<std::uint64_t>(ranks_->executor(0).scalars().valid_tokens);
+  }
+  summary.loss = summary.tokens > 0 ? loss / static_cast<double>(summary.tokens) : 0;
+  return summary;
+}
+
+void Trainer::measure_memory(TrainSummary& summary) const {
+  for (std::size_t r = 0; r < ranks_->size(); ++r) {
+    for (const auto& [tier, name] : planner::kNamesOf<planner::Tier>) {
+      const auto t = static_cast<std::size_t>(tier);
+      summary.planned[t] += plan_.tier(tier).arena;
+      summary.used[t] += ranks_->executor(r).used(tier);
+      summary.written[t] += ranks_->executor(r).arenas().tier(tier).written();
+    }
+  }
+}
+
+}  // namespace zeroplan::runtime
