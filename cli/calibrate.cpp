@@ -1,9 +1,9 @@
 #include "runtime/calibrate.h"
 
+#include <cstdio>
+
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include <cstdio>
 
 #include "cli/commands.h"
 #include "models/core/file_io.h"
@@ -28,7 +28,8 @@ class CalibrateCommand : public Command {
     runtime::CalibrateOptions calibrate;
     calibrate.quick = quick_;
     if (!disk_dir_.empty()) calibrate.disk_dir = disk_dir_;
-    calibrate.command = fmt::format("zeroplan calibrate{}{}", quick_ ? " --quick" : "", disk_dir_.empty() ? "" : " --disk-dir");
+    calibrate.command =
+        fmt::format("zeroplan calibrate{}{}", quick_ ? " --quick" : "", disk_dir_.empty() ? "" : " --disk-dir");
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
     if (!options.quiet) {
       calibrate.progress = [terminal](const std::string& what) {
@@ -49,10 +50,12 @@ class CalibrateCommand : public Command {
     } else {
       write_file_atomically(output_, text);
       answer.text = fmt::format(
-          "{} cores: matrix products {:.1f} GFLOP/s, memory {:.1f} GB/s, loopback {:.1f} GB/s, AdamW {:.0f} M parameters/s\n"
+          "{} cores: matrix products {:.1f} GFLOP/s, memory {:.1f} GB/s, loopback {:.1f} GB/s, AdamW {:.0f} M "
+          "parameters/s\n"
           "machine written to {}; use it with --machine {}\n",
           machine.cores, machine.rates.fp32_flops.per_second() / 1e9, machine.rates.host_bytes.per_second() / 1e9,
-          machine.rates.link_bytes.per_second() / 1e9, machine.rates.host_adam_params.per_second() / 1e6, output_, output_);
+          machine.rates.link_bytes.per_second() / 1e9, machine.rates.host_adam_params.per_second() / 1e6, output_,
+          output_);
     }
     return answer;
   }
@@ -65,6 +68,8 @@ class CalibrateCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_calibrate_command() { return std::make_unique<CalibrateCommand>(); }
+std::unique_ptr<Command> make_calibrate_command() {
+  return std::make_unique<CalibrateCommand>();
+}
 
 }  // namespace zeroplan::cli

@@ -1,16 +1,17 @@
-#include <fmt/format.h>
+#include "planner/deepspeed/check.h"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/run_flags.h"
 #include "models/core/file_io.h"
 #include "models/core/text.h"
 #include "models/load_model.h"
-#include "planner/deepspeed/check.h"
 #include "planner/deepspeed/value_text.h"
 
 namespace zeroplan::cli {
@@ -34,7 +35,8 @@ std::map<std::string, std::string> parse_environment(const std::vector<std::stri
   for (const std::string& assignment : assignments) {
     const std::size_t equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw Error(ErrorCode::kUsage, fmt::format("--env {}: expected KEY=VALUE", assignment)).at({.key = "--env", .value = assignment});
+      throw Error(ErrorCode::kUsage, fmt::format("--env {}: expected KEY=VALUE", assignment))
+          .at({.key = "--env", .value = assignment});
     }
     environment[assignment.substr(0, equals)] = assignment.substr(equals + 1);
   }
@@ -54,25 +56,31 @@ std::string text_of(const ds::CheckReport& report, const std::string& file, bool
     if (finding.where.is_object() && finding.where.contains("line") && !file.empty()) {
       place = fmt::format("{}:{}:{}: ", file, finding.where["line"].dump(), finding.where["column"].dump());
     }
-    text += fmt::format("{}{}: {}: {}\n", place, painted(to_string(finding.severity), colored), finding.key, finding.message);
+    text += fmt::format("{}{}: {}: {}\n", place, painted(to_string(finding.severity), colored), finding.key,
+                        finding.message);
     text += fmt::format("    fix: {}\n", finding.fix);
   }
   for (const ds::Explanation& explanation : report.explanations) {
-    text += fmt::format("  {:>12}  {} {}  = {}\n", format_size(Bytes(explanation.bytes)), explanation.name, explanation.dtype, explanation.formula);
+    text += fmt::format("  {:>12}  {} {}  = {}\n", format_size(Bytes(explanation.bytes)), explanation.name,
+                        explanation.dtype, explanation.formula);
   }
   const auto shown = [](const Json& value) { return value.is_null() ? std::string("?") : ds::shown_value(value); };
   if (!report.filled.is_null()) {
-    text += fmt::format("batch: {} = {} per rank x {} accumulated x {} ranks\n", shown(report.resolved.train_batch_size),
-                        shown(report.resolved.micro_batch_size), shown(report.resolved.accumulation_steps), report.resolved.world_size);
+    text += fmt::format("batch: {} = {} per rank x {} accumulated x {} ranks\n",
+                        shown(report.resolved.train_batch_size), shown(report.resolved.micro_batch_size),
+                        shown(report.resolved.accumulation_steps), report.resolved.world_size);
   }
-  text += fmt::format("{} errors, {} warnings\n", report.count(ds::Severity::kError), report.count(ds::Severity::kWarning));
+  text +=
+      fmt::format("{} errors, {} warnings\n", report.count(ds::Severity::kError), report.count(ds::Severity::kWarning));
   return text;
 }
 
 class CheckCommand : public Command {
  public:
   std::string name() const override { return "check"; }
-  std::string description() const override { return "find what is wrong in a ds_config.json, fill every auto, explain failures"; }
+  std::string description() const override {
+    return "find what is wrong in a ds_config.json, fill every auto, explain failures";
+  }
 
   void add_flags(CLI::App& app) override {
     app.add_option("CONFIG", config_, "ds_config.json");
@@ -114,7 +122,8 @@ class CheckCommand : public Command {
     }
     if (!arguments_.empty()) input.trainer_arguments = read_json_file(arguments_);
     if (!accelerate_.empty()) input.accelerate_config = read_file(accelerate_, kMostText);
-    if (!error_log_.empty()) input.error_log = error_log_ == "-" ? read_standard_input() : read_file(error_log_, kMostText);
+    if (!error_log_.empty())
+      input.error_log = error_log_ == "-" ? read_standard_input() : read_file(error_log_, kMostText);
     if (!client_optimizer_.empty()) input.client_optimizer = client_optimizer_;
     if (!dataset_rows_.empty()) input.dataset_rows = parse_count(dataset_rows_, "--dataset-rows");
     input.environment = parse_environment(environment_);
@@ -155,6 +164,8 @@ class CheckCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_check_command() { return std::make_unique<CheckCommand>(); }
+std::unique_ptr<Command> make_check_command() {
+  return std::make_unique<CheckCommand>();
+}
 
 }  // namespace zeroplan::cli

@@ -1,9 +1,11 @@
-// What every command of the program is made of. Purpose: a command declares its flags and answers with a document and a text;
-// `main` parses, prints and maps errors to exit codes. Main types: GlobalOptions, Answer, Command. Commands never print to stdout.
+// What every command of the program is made of. Purpose: a command declares its flags and answers with a document and a
+// text; `main` parses, prints and maps errors to exit codes. Main types: GlobalOptions, Answer, Command. Commands never
+// print to stdout.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <string>
+
+#include <CLI/App.hpp>
 
 #include "models/core/json.h"
 
@@ -33,7 +35,8 @@ struct Answer {
   std::string text;
 };
 
-/// One command. Errors are thrown as `Error` and printed by main; one that ends a run which had begun exits 1, see `RunFailed`.
+/// One command. Errors are thrown as `Error` and printed by main; one that ends a run which had begun exits 1, see
+/// `RunFailed`.
 class Command {
  public:
   virtual ~Command() = default;

@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "kernels/ranges.h"
@@ -23,7 +23,8 @@ using models::TensorToWrite;
 DType parse_output_dtype(const std::string& text) {
   const auto dtype = parse_dtype(text);
   if (dtype == DType::kFp32 || dtype == DType::kBf16) return *dtype;
-  throw Error(ErrorCode::kUsage, fmt::format("--dtype {}: expected fp32 or bf16", text)).at({.key = "--dtype", .value = text});
+  throw Error(ErrorCode::kUsage, fmt::format("--dtype {}: expected fp32 or bf16", text))
+      .at({.key = "--dtype", .value = text});
 }
 
 std::vector<TensorToWrite> tensors_of(const models::Model& model, DType dtype) {
@@ -37,13 +38,17 @@ std::string file_name(std::size_t s, std::size_t count) {
   return count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", s + 1, count);
 }
 
-bool is_checkpoint(const fs::path& source) { return fs::exists(source / "latest") || fs::exists(source / "manifest.json"); }
+bool is_checkpoint(const fs::path& source) {
+  return fs::exists(source / "latest") || fs::exists(source / "manifest.json");
+}
 
 /// `convert SOURCE OUT`
 class ConvertCommand : public Command {
  public:
   std::string name() const override { return "convert"; }
-  std::string description() const override { return "writes a checkpoint or safetensors as safetensors for transformers"; }
+  std::string description() const override {
+    return "writes a checkpoint or safetensors as safetensors for transformers";
+  }
 
   void add_flags(CLI::App& app) override {
     app.add_option("SOURCE", source_, "a checkpoint or safetensors; with --dry-run also a model")->required();
@@ -57,7 +62,8 @@ class ConvertCommand : public Command {
   Answer run(const GlobalOptions&) override {
     const DType dtype = parse_output_dtype(dtype_);
     if (to_ != "safetensors") {
-      throw Error(ErrorCode::kUnsupported, fmt::format("--to {}: this build writes safetensors", to_)).at({.key = "--to"});
+      throw Error(ErrorCode::kUnsupported, fmt::format("--to {}: this build writes safetensors", to_))
+          .at({.key = "--to"});
     }
     if (out_.empty() && !dry_run_) throw Error(ErrorCode::kUsage, "convert needs OUT, a folder, or --dry-run");
     if (is_checkpoint(source_)) return from_checkpoint(dtype);
@@ -115,8 +121,7 @@ class ConvertCommand : public Command {
       if (!dry_run_) files.push_back(file_json(fs::path(out_) / name));
     }
     Answer answer;
-    answer.document = {
-        {"tensors", list}, {"data_bytes", data.count()}, {"host_bytes", host.count()}, {"files", files}};
+    answer.document = {{"tensors", list}, {"data_bytes", data.count()}, {"host_bytes", host.count()}, {"files", files}};
     answer.text = fmt::format("{} tensors, {} of data in {} {}{}\n", tensors.size(), format_size(data), shards.size(),
                               shards.size() == 1 ? "file" : "files", dry_run_ ? " (nothing written)" : ": " + out_);
     return answer;
@@ -137,6 +142,8 @@ class ConvertCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_convert_command() { return std::make_unique<ConvertCommand>(); }
+std::unique_ptr<Command> make_convert_command() {
+  return std::make_unique<ConvertCommand>();
+}
 
 }  // namespace zeroplan::cli

@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/run_flags.h"
@@ -35,10 +35,13 @@ std::vector<Strategy> useful_offloads(const Strategy& base, Framework framework)
 class EstimateCommand : public Command {
  public:
   std::string name() const override { return "estimate"; }
-  std::string description() const override { return "what a training run needs on each tier, natively or in another framework"; }
+  std::string description() const override {
+    return "what a training run needs on each tier, natively or in another framework";
+  }
 
   void add_flags(CLI::App& app) override {
-    app.add_option("MODEL", model_, "a folder with config.json, a config file, a .safetensors file, or a preset")->required();
+    app.add_option("MODEL", model_, "a folder with config.json, a config file, a .safetensors file, or a preset")
+        ->required();
     app.add_flag("--tensors", tensors_, "list every tensor");
     app.add_option("--load-dtype", load_dtype_, "fp32, bf16 or fp16 (the config's): type in which weights are read");
     app.add_option("--format", format_, "table or deepspeed (table)");
@@ -49,7 +52,8 @@ class EstimateCommand : public Command {
     const models::Model model = models::load_model(model_);
     const RunRequest request = flags_.resolve(&model);
     if (format_ != "table" && format_ != "deepspeed") {
-      throw Error(ErrorCode::kUsage, fmt::format("--format {}: expected table or deepspeed", format_)).at({.key = "--format"});
+      throw Error(ErrorCode::kUsage, fmt::format("--format {}: expected table or deepspeed", format_))
+          .at({.key = "--format"});
     }
     const planner::TrainingSpec& spec = request.training;
     const simulator::TrainedParameters trained = simulator::trained_parameters(model, spec);
@@ -62,13 +66,15 @@ class EstimateCommand : public Command {
     report.with_tensors = tensors_;
     report.spec = spec;
     report.machine = request.machine ? &*request.machine : nullptr;
-    report.deepspeed = simulator::deepspeed_table(report.summary.total, report.summary.largest_module, spec.ranks_per_node(), spec.nodes);
+    report.deepspeed = simulator::deepspeed_table(report.summary.total, report.summary.largest_module,
+                                                  spec.ranks_per_node(), spec.nodes);
     report.load.dtype = load_dtype(model);
     report.load.one_loader = report.summary.total * report.load.dtype;
     report.load.every_rank = report.load.one_loader * spec.ranks_per_node();
     report.notes = request.notes;
     report.notes.insert(report.notes.end(), model.notes.begin(), model.notes.end());
-    report.notes.emplace_back("model states leave out activations, temporary buffers and the allocator's own overhead; see the peaks");
+    report.notes.emplace_back(
+        "model states leave out activations, temporary buffers and the allocator's own overhead; see the peaks");
 
     const Strategy base = request.fixed.over_defaults();
     report.persistence_threshold = base.param_persistence_threshold;
@@ -76,7 +82,8 @@ class EstimateCommand : public Command {
       Strategy s = base;
       s.stage = stage;
       report.stage3 = report.stage3 || stage == 3;
-      const bool offload_given = request.fixed.offload_optimizer || request.fixed.offload_param || request.fixed.offload_gradients;
+      const bool offload_given =
+          request.fixed.offload_optimizer || request.fixed.offload_param || request.fixed.offload_gradients;
       for (const Strategy& row : offload_given ? std::vector{s} : useful_offloads(s, spec.framework)) {
         report.states.push_back({row, simulator::model_states(model, trained, spec, row)});
       }
@@ -100,20 +107,22 @@ class EstimateCommand : public Command {
     if (load_dtype_.empty()) return model.checkpoint_dtype;
     const auto type = parse_dtype(load_dtype_);
     if (!type || (*type != DType::kFp32 && *type != DType::kBf16 && *type != DType::kFp16)) {
-      throw Error(ErrorCode::kUsage, fmt::format("--load-dtype {}: expected fp32, bf16 or fp16", load_dtype_)).at({.key = "--load-dtype"});
+      throw Error(ErrorCode::kUsage, fmt::format("--load-dtype {}: expected fp32, bf16 or fp16", load_dtype_))
+          .at({.key = "--load-dtype"});
     }
     return *type;
   }
 
   /// A peak, or a note why there is none.
-  static void add_peak(reports::EstimateReport& report, const models::Model& model, const simulator::TrainedParameters& trained,
-                       const Strategy& strategy) {
+  static void add_peak(reports::EstimateReport& report, const models::Model& model,
+                       const simulator::TrainedParameters& trained, const Strategy& strategy) {
     if (report.spec.framework == Framework::kNative) {
       add_once(report.notes, "peaks of native runs are those of the plan: see `zeroplan plan`");
       return;
     }
     try {
-      report.peaks.push_back({strategy, simulator::predict_peak({model, trained, report.spec, strategy, report.machine, {}})});
+      report.peaks.push_back(
+          {strategy, simulator::predict_peak({model, trained, report.spec, strategy, report.machine, {}})});
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kUnsupported) throw;
       add_once(report.notes, "no peaks: " + e.message());
@@ -127,8 +136,8 @@ class EstimateCommand : public Command {
   static std::string deepspeed_text(const reports::EstimateReport& report) {
     std::string text;
     for (const std::uint64_t stage : {std::uint64_t{2}, std::uint64_t{3}}) {
-      text += simulator::deepspeed_table_text(stage, report.summary.total, report.summary.largest_module, report.spec.ranks_per_node(),
-                                              report.spec.nodes);
+      text += simulator::deepspeed_table_text(stage, report.summary.total, report.summary.largest_module,
+                                              report.spec.ranks_per_node(), report.spec.nodes);
     }
     return text;
   }
@@ -142,6 +151,8 @@ class EstimateCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_estimate_command() { return std::make_unique<EstimateCommand>(); }
+std::unique_ptr<Command> make_estimate_command() {
+  return std::make_unique<EstimateCommand>();
+}
 
 }  // namespace zeroplan::cli

@@ -1,8 +1,8 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/train_flags.h"
@@ -32,7 +32,8 @@ class EvalCommand : public Command {
   Answer run(const GlobalOptions&) override {
     const bool is_plan = !std::filesystem::is_directory(source_);
     if (is_plan && checkpoint_.empty()) {
-      throw Error(ErrorCode::kUsage, fmt::format("eval {}: a plan needs --checkpoint DIR", source_)).at({.file = source_});
+      throw Error(ErrorCode::kUsage, fmt::format("eval {}: a plan needs --checkpoint DIR", source_))
+          .at({.file = source_});
     }
     const std::string folder = is_plan ? checkpoint_ : source_;
     const planner::Plan plan =
@@ -77,6 +78,8 @@ class EvalCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_eval_command() { return std::make_unique<EvalCommand>(); }
+std::unique_ptr<Command> make_eval_command() {
+  return std::make_unique<EvalCommand>();
+}
 
 }  // namespace zeroplan::cli

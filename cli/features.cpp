@@ -16,7 +16,8 @@ std::string Features::to_text() const {
   };
   return fmt::format("zeroplan {} ({})\n", version, commit) + line("cuda", cuda, "(training runs on the CPU)") +
          line("cudnn", cudnn, "(own attention kernel)") + line("nccl", nccl, "(one GPU)") +
-         line("mpi", mpi, "(ranks are threads of one process)") + line("io_uring", io_uring, "(disk through pread and pwrite)");
+         line("mpi", mpi, "(ranks are threads of one process)") +
+         line("io_uring", io_uring, "(disk through pread and pwrite)");
 }
 
 Features built_in_features() {

@@ -1,14 +1,14 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "models/core/file_io.h"
@@ -52,13 +52,15 @@ std::vector<std::pair<std::string, std::string>> environment_files(const std::ma
     const std::string text = read_file(named->second, kMostText);
     return ds::parse_environment_file(text, named->second);
   }
-  if (const auto home = own.find("HOME"); home != own.end()) paths.emplace_back(std::filesystem::path(home->second) / ".zeroplan_env");
+  if (const auto home = own.find("HOME"); home != own.end())
+    paths.emplace_back(std::filesystem::path(home->second) / ".zeroplan_env");
   paths.emplace_back(".zeroplan_env");
   std::vector<std::pair<std::string, std::string>> all;
   for (const std::filesystem::path& path : paths) {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored)) continue;
-    for (auto& assignment : ds::parse_environment_file(read_file(path, kMostText), path.string())) all.push_back(std::move(assignment));
+    for (auto& assignment : ds::parse_environment_file(read_file(path, kMostText), path.string()))
+      all.push_back(std::move(assignment));
   }
   return all;
 }
@@ -72,7 +74,8 @@ std::string this_program() {
 /// Runs the line as a child that takes over the terminal's signals; returns its exit code.
 int run_line(const ds::LaunchLine& line) {
   std::vector<char*> argv;
-  for (const std::string& word : line.argv) argv.push_back(const_cast<char*>(word.c_str()));  // exec does not write to them
+  for (const std::string& word : line.argv)
+    argv.push_back(const_cast<char*>(word.c_str()));  // exec does not write to them
   argv.push_back(nullptr);
   const pid_t child = ::fork();
   if (child < 0) throw Error(ErrorCode::kIo, fmt::format("cannot start a process: {}", std::strerror(errno)));
@@ -87,7 +90,8 @@ int run_line(const ds::LaunchLine& line) {
   const auto old_interrupt = std::signal(SIGINT, SIG_IGN);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) throw Error(ErrorCode::kIo, fmt::format("cannot wait for {}: {}", line.argv.front(), std::strerror(errno)));
+    if (errno != EINTR)
+      throw Error(ErrorCode::kIo, fmt::format("cannot wait for {}: {}", line.argv.front(), std::strerror(errno)));
   }
   std::signal(SIGINT, old_interrupt);
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
@@ -97,7 +101,9 @@ int run_line(const ds::LaunchLine& line) {
 class LaunchCommand : public Command {
  public:
   std::string name() const override { return "launch"; }
-  std::string description() const override { return "build and run the mpirun or srun line from a hostfile and filters"; }
+  std::string description() const override {
+    return "build and run the mpirun or srun line from a hostfile and filters";
+  }
 
   void add_flags(CLI::App& app) override {
     app.add_option("--hostfile", hostfile_, "lines `[user@]host slots=N`");
@@ -115,7 +121,8 @@ class LaunchCommand : public Command {
   Answer run(const GlobalOptions& options) override {
     const std::map<std::string, std::string> own = own_environment();
     if (command_.empty()) {
-      throw Error(ErrorCode::kUsage, "launch needs the command of the ranks after --").hint("zeroplan launch ... -- train plan.json --data tokens.bin");
+      throw Error(ErrorCode::kUsage, "launch needs the command of the ranks after --")
+          .hint("zeroplan launch ... -- train plan.json --data tokens.bin");
     }
     if (command_.front() != "train" && command_.front() != "eval" && command_.front() != "generate") {
       throw Error(ErrorCode::kUsage, fmt::format("launch -- {}: expected train, eval or generate", command_.front()))
@@ -148,7 +155,8 @@ class LaunchCommand : public Command {
 
  private:
   ds::Resources resources(const std::map<std::string, std::string>& own) const {
-    if (!hostfile_.empty()) return ds::resolve_pool(ds::parse_hostfile(read_file(hostfile_, kMostText), hostfile_), request_);
+    if (!hostfile_.empty())
+      return ds::resolve_pool(ds::parse_hostfile(read_file(hostfile_, kMostText), hostfile_), request_);
     const auto visible = own.find("CUDA_VISIBLE_DEVICES");
     const std::uint64_t cards = local_gpus_.empty() ? count_local_gpus() : parse_count(local_gpus_, "--local-gpus");
     return ds::resolve_local(cards, visible == own.end() ? std::nullopt : std::optional(visible->second), request_);
@@ -156,7 +164,8 @@ class LaunchCommand : public Command {
 
   static std::string text_of(const ds::LaunchLine& line) {
     std::string text = fmt::format("{} ranks\n", line.world_size);
-    for (const ds::HostSlots& host : line.hosts) text += fmt::format("  {}: {}\n", host.name, fmt::join(host.slots, ", "));
+    for (const ds::HostSlots& host : line.hosts)
+      text += fmt::format("  {}: {}\n", host.name, fmt::join(host.slots, ", "));
     for (const std::string& warning : line.warnings) text += fmt::format("warning: {}\n", warning);
     return text + line.to_text();
   }
@@ -173,6 +182,8 @@ class LaunchCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_launch_command() { return std::make_unique<LaunchCommand>(); }
+std::unique_ptr<Command> make_launch_command() {
+  return std::make_unique<LaunchCommand>();
+}
 
 }  // namespace zeroplan::cli

@@ -27,7 +27,8 @@ Json params_json(const models::Model& model) {
 Json states_json(const planner::Plan& plan) {
   Bytes device;
   for (const planner::Buffer& buffer : plan.buffers) {
-    if (buffer.always || buffer.name.ends_with(" / gradients") || buffer.name.ends_with(" / gradient shard")) device += buffer.bytes;
+    if (buffer.always || buffer.name.ends_with(" / gradients") || buffer.name.ends_with(" / gradient shard"))
+      device += buffer.bytes;
   }
   return Json::array({{{"framework", "native"},
                        {"stage", plan.strategy.stage},
@@ -45,7 +46,8 @@ class PlanCommand : public Command {
   std::string description() const override { return "whether a training run fits a machine, and how; writes the plan"; }
 
   void add_flags(CLI::App& app) override {
-    app.add_option("MODEL", model_, "a folder with config.json, a config file, a .safetensors file, or a preset")->required();
+    app.add_option("MODEL", model_, "a folder with config.json, a config file, a .safetensors file, or a preset")
+        ->required();
     app.add_option("-o,--output", output_, "file to which the plan is written");
     flags_.add_to(app);
   }
@@ -54,10 +56,12 @@ class PlanCommand : public Command {
     const models::Model model = models::load_model(model_);
     RunRequest request = flags_.resolve(&model);
     if (!request.machine) {
-      throw Error(ErrorCode::kUsage, "plan needs --machine").hint("for example --machine h200,gpus=8 or --machine local");
+      throw Error(ErrorCode::kUsage, "plan needs --machine")
+          .hint("for example --machine h200,gpus=8 or --machine local");
     }
     if (request.stages.size() > 1) {
-      throw Error(ErrorCode::kUsage, "--stage: plan takes one stage; leave it out to have it chosen").at({.key = "--stage"});
+      throw Error(ErrorCode::kUsage, "--stage: plan takes one stage; leave it out to have it chosen")
+          .at({.key = "--stage"});
     }
     const simulator::SimulationEvaluator evaluator;
     const planner::PlanChoice choice =
@@ -82,6 +86,8 @@ class PlanCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_plan_command() { return std::make_unique<PlanCommand>(); }
+std::unique_ptr<Command> make_plan_command() {
+  return std::make_unique<PlanCommand>();
+}
 
 }  // namespace zeroplan::cli

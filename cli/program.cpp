@@ -1,9 +1,9 @@
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <new>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/features.h"
@@ -148,8 +148,8 @@ int run_program(int argc, const char* const* argv) {
   } catch (const std::bad_alloc&) {
     return report_error(Error(ErrorCode::kIo, "this process ran out of host memory"), json, kExitNo);
   } catch (const std::exception& e) {
-    return report_error(Error(ErrorCode::kInternal, e.what()).hint("this is a fault of zeroplan; please report it"), json,
-                        kExitInvalid);
+    return report_error(Error(ErrorCode::kInternal, e.what()).hint("this is a fault of zeroplan; please report it"),
+                        json, kExitInvalid);
   }
 }
 

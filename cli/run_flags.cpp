@@ -1,8 +1,8 @@
 #include "cli/run_flags.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 
@@ -31,11 +31,13 @@ std::vector<std::uint64_t> parse_stages(const std::string& text) {
 bool parse_bool(const std::string& text, const std::string& flag) {
   if (text == "true") return true;
   if (text == "false") return false;
-  throw Error(ErrorCode::kUsage, fmt::format("{} {}: expected true or false", flag, text)).at({.key = flag, .value = text});
+  throw Error(ErrorCode::kUsage, fmt::format("{} {}: expected true or false", flag, text))
+      .at({.key = flag, .value = text});
 }
 
 std::uint64_t positive(std::uint64_t n, const std::string& flag) {
-  if (n == 0) throw Error(ErrorCode::kUsage, fmt::format("{} 0: expected at least 1", flag)).at({.key = flag, .value = "0"});
+  if (n == 0)
+    throw Error(ErrorCode::kUsage, fmt::format("{} 0: expected at least 1", flag)).at({.key = flag, .value = "0"});
   return n;
 }
 
@@ -60,7 +62,8 @@ void apply_global_batch(RunRequest& request) {
   if (global % ranks != 0) throw disagree(ranks);
   const std::uint64_t per_rank = global / ranks;
   if (fixed.micro_batch && fixed.accumulation) {
-    if (*fixed.micro_batch * *fixed.accumulation != per_rank) throw disagree(*fixed.micro_batch * *fixed.accumulation * ranks);
+    if (*fixed.micro_batch * *fixed.accumulation != per_rank)
+      throw disagree(*fixed.micro_batch * *fixed.accumulation * ranks);
   } else if (fixed.micro_batch) {
     if (per_rank % *fixed.micro_batch != 0) throw disagree(*fixed.micro_batch * ranks);
     fixed.accumulation = per_rank / *fixed.micro_batch;
@@ -73,7 +76,8 @@ void apply_global_batch(RunRequest& request) {
 }  // namespace
 
 void RunFlags::add(CLI::App& app, const std::string& flag, const std::string& help) {
-  app.add_option_function<std::string>(flag, [this, flag](const std::string& text) { values_[flag] = text; }, help);
+  app.add_option_function<std::string>(
+      flag, [this, flag](const std::string& text) { values_[flag] = text; }, help);
 }
 
 void RunFlags::add_to(CLI::App& app, bool own_framework) {
@@ -166,7 +170,8 @@ RunRequest RunFlags::resolve(const models::Model* model) const {
   named("--quant", t.quant);
   if (const auto text = given("--reshard")) t.reshard = parse_bool(*text, "--reshard");
   if (const auto text = given("--dropout"); text && parse_number(*text, "--dropout") != 0) {
-    throw Error(ErrorCode::kUsage, fmt::format("--dropout {}: expected 0", *text)).at({.key = "--dropout", .value = *text});
+    throw Error(ErrorCode::kUsage, fmt::format("--dropout {}: expected 0", *text))
+        .at({.key = "--dropout", .value = *text});
   }
   t.lora_rank = count("--lora-rank").value_or(t.lora_rank);
   if (const auto text = given("--lora-targets"); text && *text != "all-linear") t.lora_targets = split(*text, ',');
@@ -186,7 +191,8 @@ RunRequest RunFlags::resolve(const models::Model* model) const {
   if (const auto text = given("--offload-optimizer")) f.offload_optimizer = parse_offload(*text, "--offload-optimizer");
   if (const auto text = given("--offload-param")) f.offload_param = parse_offload(*text, "--offload-param");
   if (const auto text = given("--offload-gradients")) f.offload_gradients = parse_offload(*text, "--offload-gradients");
-  if (const auto text = given("--offload-activations")) f.offload_activations = parse_offload(*text, "--offload-activations");
+  if (const auto text = given("--offload-activations"))
+    f.offload_activations = parse_offload(*text, "--offload-activations");
   f.reduce_bucket_size = count("--reduce-bucket-size");
   f.allgather_bucket_size = count("--allgather-bucket-size");
   f.prefetch_bucket_size = count("--prefetch-bucket-size");

@@ -2,11 +2,12 @@
 // Main types: RunFlags (as typed), RunRequest (checked and complete).
 #pragma once
 
-#include <CLI/App.hpp>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <CLI/App.hpp>
 
 #include "models/model.h"
 #include "planner/machine.h"
@@ -19,8 +20,8 @@ namespace zeroplan::cli {
 struct RunRequest {
   planner::TrainingSpec training;
   planner::FixedDecisions fixed;
-  std::vector<std::uint64_t> stages;          ///< asked for with --stage; empty: not given
-  std::optional<planner::Machine> machine;    ///< budgets with --budget, --host-budget, --disk-budget put in
+  std::vector<std::uint64_t> stages;        ///< asked for with --stage; empty: not given
+  std::optional<planner::Machine> machine;  ///< budgets with --budget, --host-budget, --disk-budget put in
   bool seq_given = false;
   bool framework_given = false;
   std::vector<std::string> notes;

@@ -31,7 +31,8 @@ class SimulateCommand : public Command {
     answer.document["record"] = simulation.record.to_json();
     answer.text = reports::record_text(simulation.record);
     if (!trace_.empty()) {
-      write_file_atomically(trace_, reports::perfetto_trace(plan, simulation).dump(-1, ' ', false, Json::error_handler_t::replace));
+      write_file_atomically(
+          trace_, reports::perfetto_trace(plan, simulation).dump(-1, ' ', false, Json::error_handler_t::replace));
       answer.text += fmt::format("trace written to {}; open it in ui.perfetto.dev\n", trace_);
     }
     return answer;
@@ -45,6 +46,8 @@ class SimulateCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_simulate_command() { return std::make_unique<SimulateCommand>(); }
+std::unique_ptr<Command> make_simulate_command() {
+  return std::make_unique<SimulateCommand>();
+}
 
 }  // namespace zeroplan::cli

@@ -1,12 +1,12 @@
 #include "cli/step_log.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "models/core/text.h"
 
@@ -14,11 +14,14 @@ namespace zeroplan::cli {
 namespace {
 
 /// JSON has no NaN: a loss that is not finite becomes null.
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json finite(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
 
 }  // namespace
 
-StepLog::StepLog(const std::string& path, const GlobalOptions& options, std::uint64_t first_step, std::uint64_t last_step)
+StepLog::StepLog(const std::string& path, const GlobalOptions& options, std::uint64_t first_step,
+                 std::uint64_t last_step)
     : path_(path),
       shows_(!options.quiet),
       is_terminal_(::isatty(STDERR_FILENO) == 1),
@@ -27,7 +30,8 @@ StepLog::StepLog(const std::string& path, const GlobalOptions& options, std::uin
   if (path.empty()) return;
   file_.reset(std::fopen(path.c_str(), "we"));
   if (!file_) {
-    throw Error(ErrorCode::kIo, fmt::format("--log {}: cannot create: {}", path, std::strerror(errno))).at({.file = path, .key = "--log"});
+    throw Error(ErrorCode::kIo, fmt::format("--log {}: cannot create: {}", path, std::strerror(errno)))
+        .at({.file = path, .key = "--log"});
   }
 }
 
@@ -39,7 +43,8 @@ void StepLog::write(const Json& line) {
   if (!file_) return;
   const std::string text = line.dump() + "\n";
   if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0) {
-    throw Error(ErrorCode::kIo, fmt::format("--log {}: cannot write: {}", path_, std::strerror(errno))).at({.file = path_, .key = "--log"});
+    throw Error(ErrorCode::kIo, fmt::format("--log {}: cannot write: {}", path_, std::strerror(errno)))
+        .at({.file = path_, .key = "--log"});
   }
 }
 
@@ -61,8 +66,8 @@ void StepLog::step(const runtime::StepReport& report) {
 void StepLog::show(const runtime::StepReport& report) {
   smooth_step_s_ = smooth_step_s_ == 0 ? report.step_s : 0.9 * smooth_step_s_ + 0.1 * report.step_s;
   const double left = smooth_step_s_ * static_cast<double>(last_step_ - std::min(report.step, last_step_));
-  const std::string text = fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left", report.step, last_step_, report.loss,
-                                       report.tokens_per_s, format_duration(Seconds(left)));
+  const std::string text = fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left", report.step, last_step_,
+                                       report.loss, report.tokens_per_s, format_duration(Seconds(left)));
   if (is_terminal_) {
     std::fputs(fmt::format("\r\x1b[2K{}", text).c_str(), stderr);
     std::fflush(stderr);
@@ -72,6 +77,8 @@ void StepLog::show(const runtime::StepReport& report) {
   }
 }
 
-void StepLog::summary(const Json& document) { write(document); }
+void StepLog::summary(const Json& document) {
+  write(document);
+}
 
 }  // namespace zeroplan::cli

@@ -27,7 +27,8 @@ Json summary_json(const runtime::TrainSummary& summary, int threads, double pred
             {"used", tier_bytes(summary.used)},
             {"written", tier_bytes(summary.written)},
             {"process",
-             {{"resident_peak_bytes", resident ? Json(resident->count()) : Json(nullptr)}, {"device_process_bytes", nullptr}}},
+             {{"resident_peak_bytes", resident ? Json(resident->count()) : Json(nullptr)},
+              {"device_process_bytes", nullptr}}},
             {"threads", threads},
             {"predicted_step_s", predicted_step_s},
             {"measured_step_s", or_null(summary.median_step_s)},
@@ -43,10 +44,11 @@ std::string summary_text(const runtime::TrainSummary& summary, double predicted_
   text += fmt::format("\n  device memory of all ranks: planned {}, used {}, written {}\n",
                       format_size(summary.planned[kDevice]), format_size(summary.used[kDevice]),
                       format_size(summary.written[kDevice]));
-  if (const auto resident = runtime::resident_peak()) text += fmt::format("  process: {} resident at most\n", format_size(*resident));
+  if (const auto resident = runtime::resident_peak())
+    text += fmt::format("  process: {} resident at most\n", format_size(*resident));
   if (summary.median_step_s) {
-    text += fmt::format("  step: {} measured (median), {} predicted\n", format_duration(Seconds(*summary.median_step_s)),
-                        format_duration(Seconds(predicted_step_s)));
+    text += fmt::format("  step: {} measured (median), {} predicted\n",
+                        format_duration(Seconds(*summary.median_step_s)), format_duration(Seconds(predicted_step_s)));
   }
   if (summary.checkpoint) text += fmt::format("  checkpoint: {}\n", summary.checkpoint->string());
   if (summary.interrupted) text += "  interrupted: go on with --resume\n";
@@ -72,9 +74,9 @@ class TrainCommand : public Command {
     const runtime::TrainSettings settings = flags_.settings(plan);
     const auto schedule = runtime::make_schedule(flags_.schedule());
     const auto source = runtime::open_tokens(flags_.data(plan));
-    const runtime::Batches batches(*source,
-                                   {plan.partition.ranks, plan.strategy.accumulation, plan.strategy.micro_batch, plan.training.seq},
-                                   flags_.seed(), flags_.data_name());
+    const runtime::Batches batches(
+        *source, {plan.partition.ranks, plan.strategy.accumulation, plan.strategy.micro_batch, plan.training.seq},
+        flags_.seed(), flags_.data_name());
     const auto weights = flags_.weights(plan.model);
     const double predicted_step_s = simulator::SimulationEvaluator().evaluate(plan).step.value();
     const runtime::InterruptFlag interrupt;
@@ -108,6 +110,8 @@ class TrainCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_train_command() { return std::make_unique<TrainCommand>(); }
+std::unique_ptr<Command> make_train_command() {
+  return std::make_unique<TrainCommand>();
+}
 
 }  // namespace zeroplan::cli

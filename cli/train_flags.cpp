@@ -1,9 +1,9 @@
 #include "cli/train_flags.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "cli/features.h"
 #include "models/core/text.h"
@@ -14,7 +14,9 @@ namespace {
 constexpr std::uint64_t kDefaultSteps = 10;
 
 Error refused(const std::string& flag, const std::string& value, const std::string& expected, const std::string& hint) {
-  return Error(ErrorCode::kUsage, fmt::format("{} {}: expected {}", flag, value, expected)).at({.key = flag, .value = value}).hint(hint);
+  return Error(ErrorCode::kUsage, fmt::format("{} {}: expected {}", flag, value, expected))
+      .at({.key = flag, .value = value})
+      .hint(hint);
 }
 
 std::map<std::string, std::string> parse_arguments(const std::string& text) {
@@ -58,7 +60,8 @@ void TrainFlags::add_training(CLI::App& app) {
   app.add_option("--weight-decay", decay_, "of all parameters (0.01)");
   app.add_option("--grad-clip", clip_, "largest gradient norm, 0 = no clipping (1)");
   app.add_option("--warmup-steps", warmup_, "of the schedules constant, linear and cosine (0)");
-  app.add_option("--schedule", schedule_, "constant, linear, cosine, WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest");
+  app.add_option("--schedule", schedule_,
+                 "constant, linear, cosine, WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest");
   app.add_option("--schedule-args", schedule_arguments_, "DeepSpeed's parameters of the schedule: key=value,...");
   app.add_option("--checkpoint-dir", checkpoint_dir_, "where checkpoints are written");
   app.add_option("--checkpoint-every", every_, "updates between two checkpoints (0: at the end only)");
@@ -69,10 +72,12 @@ void TrainFlags::add_training(CLI::App& app) {
 
 void TrainFlags::check_against(const planner::Plan& plan) const {
   const planner::TrainingSpec& training = plan.training;
-  const std::string again = fmt::format("make a plan for it: zeroplan plan {} --machine ... --gpus {}", plan.model.source, training.gpus);
+  const std::string again =
+      fmt::format("make a plan for it: zeroplan plan {} --machine ... --gpus {}", plan.model.source, training.gpus);
   const std::string comm = comm_.empty() ? std::string(planner::name_of(training.comm)) : comm_;
   if (planner::parse_named<planner::CommKind>(comm, "--comm") != training.comm) {
-    throw refused("--comm", comm, fmt::format("{}, the plan's", planner::name_of(training.comm)), fmt::format("{} --comm {}", again, comm));
+    throw refused("--comm", comm, fmt::format("{}, the plan's", planner::name_of(training.comm)),
+                  fmt::format("{} --comm {}", again, comm));
   }
   const std::string backend = backend_.empty() ? std::string(planner::name_of(training.backend)) : backend_;
   if (planner::parse_named<planner::BackendKind>(backend, "--backend") != training.backend) {
@@ -84,14 +89,20 @@ void TrainFlags::check_against(const planner::Plan& plan) const {
                   fmt::format("zeroplan plan {} --machine ... --gpus {}", plan.model.source, ranks_));
   }
   if (training.backend != planner::BackendKind::kCpu) {
-    throw Error(ErrorCode::kUnsupported, fmt::format("back end {}: this build has cpu", planner::name_of(training.backend))).hint(again + " --backend cpu");
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("back end {}: this build has cpu", planner::name_of(training.backend)))
+        .hint(again + " --backend cpu");
   }
   if (training.comm != planner::CommKind::kLoopback) {
-    throw Error(ErrorCode::kUnsupported, fmt::format("comm {}: this build has loopback", planner::name_of(training.comm))).hint(again + " --comm loopback");
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("comm {}: this build has loopback", planner::name_of(training.comm)))
+        .hint(again + " --comm loopback");
   }
-  if (!rehearse_.empty()) throw Error(ErrorCode::kUnsupported, "--rehearse: this build runs all ranks of a plan").at({.key = "--rehearse"});
+  if (!rehearse_.empty())
+    throw Error(ErrorCode::kUnsupported, "--rehearse: this build runs all ranks of a plan").at({.key = "--rehearse"});
   if (!rendezvous_.empty()) {
-    throw refused("--rendezvous", rendezvous_, "nothing with comm loopback: its ranks are threads of one process", "leave it out");
+    throw refused("--rendezvous", rendezvous_, "nothing with comm loopback: its ranks are threads of one process",
+                  "leave it out");
   }
 }
 
@@ -105,7 +116,9 @@ int TrainFlags::threads_of(const planner::Plan& plan) const {
   return static_cast<int>(n);
 }
 
-std::uint64_t TrainFlags::seed() const { return parse_count(seed_, "--seed"); }
+std::uint64_t TrainFlags::seed() const {
+  return parse_count(seed_, "--seed");
+}
 
 std::optional<std::uint64_t> TrainFlags::steps() const {
   if (steps_.empty()) return std::nullopt;

@@ -1,10 +1,11 @@
 // The flags of `train` that `eval` shares. Main type: TrainFlags.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include <CLI/App.hpp>
 
 #include "runtime/trainer.h"
 
@@ -33,7 +34,8 @@ class TrainFlags {
 
  private:
   std::string data_, labels_, steps_, seed_ = "0", init_ = "random", rate_ = "3e-4", decay_ = "0.01", clip_ = "1";
-  std::string warmup_ = "0", schedule_ = "constant", schedule_arguments_, backend_, ranks_, comm_, rendezvous_, threads_, rehearse_;
+  std::string warmup_ = "0", schedule_ = "constant", schedule_arguments_, backend_, ranks_, comm_, rendezvous_,
+              threads_, rehearse_;
   std::string checkpoint_dir_, every_ = "0", keep_ = "0", disk_dir_, log_;
   bool resume_ = false;
 };

@@ -39,6 +39,8 @@ function(zp_add_test name)
   endif()
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE zp_options ${ARG_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
+  # GoogleTest's macros shadow names, and g++ 12 asks designated initialisers for members that have defaults.
+  target_compile_options(${name} PRIVATE -Wno-shadow -Wno-missing-field-initializers)
   target_compile_definitions(${name} PRIVATE ZP_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ZP_PROGRAM="$<TARGET_FILE:zeroplan>")
   if("threads" IN_LIST ARG_LABELS)
     add_dependencies(thread_tests ${name})

@@ -1,9 +1,9 @@
 #include "planner/choice.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 #include "planner/plan_maker.h"
@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kMostMicroBatches = 8;
 /// A piece of the head has at least so many tokens, so that its matrix products stay efficient.
 constexpr std::uint64_t kFewestTokensOfHeadPiece = 128;
-/// Parameters of so many times the width stay gathered: norms and biases, whose gather would cost a latency for a few bytes.
+/// Parameters of so many times the width stay gathered: norms and biases, whose gather would cost a latency for a few
+/// bytes.
 constexpr std::uint64_t kSmallParameterWidths = 10;
 
 struct Batch {
@@ -45,7 +46,8 @@ std::vector<Recompute> recomputes_to_try(const FixedDecisions& fixed) {
   return {Recompute::kNone, Recompute::kFull};
 }
 
-/// Elements of the largest unit: those that stage 3 gathers for it, or with the small ones those that are reduced for it.
+/// Elements of the largest unit: those that stage 3 gathers for it, or with the small ones those that are reduced for
+/// it.
 std::uint64_t largest_unit(const Partition& partition, bool with_small) {
   std::uint64_t most = 0;
   for (const auto& groups : partition.groups_of_unit) {
@@ -115,8 +117,9 @@ class Chooser {
     choice.plan = make_plan(model_, machine_, training_, strategy);
     choice.fit = judge_fit(choice.plan);
     choice.predicted = evaluator_.evaluate(choice.plan);
-    candidates_.push_back({choice.plan.strategy, choice.fit, choice.plan.tier(Tier::kDevice).arena + machine_.context_bytes,
-                           choice.predicted.step, choice.predicted.tokens_per_s});
+    candidates_.push_back({choice.plan.strategy, choice.fit,
+                           choice.plan.tier(Tier::kDevice).arena + machine_.context_bytes, choice.predicted.step,
+                           choice.predicted.tokens_per_s});
     if (!best_ || better(choice, *best_)) best_ = std::move(choice);
   }
 
@@ -137,7 +140,8 @@ class Chooser {
     const Bytes need = device.arena + machine_.context_bytes;
     const std::string holders = holders_text(holders_by_kind(plan, Tier::kDevice), 3);
     if (!machine_.device_bytes) {
-      choice.why.push_back(fmt::format("device memory: {} needed, no limit given; largest: {}", format_size(need), holders));
+      choice.why.push_back(
+          fmt::format("device memory: {} needed, no limit given; largest: {}", format_size(need), holders));
     } else if (need > *machine_.device_bytes) {
       choice.why.push_back(fmt::format("device memory is short by {}: {} needed, {} there; largest: {}",
                                        format_size(need - *machine_.device_bytes), format_size(need),
@@ -149,17 +153,19 @@ class Chooser {
     explain_stage(choice);
     const Strategy& s = plan.strategy;
     if (!fixed_.reduce_bucket_size) {
-      choice.why.push_back(fmt::format("reduce buckets of {} elements, gathers of as many: the largest unit in one collective",
-                                       format_count(s.reduce_bucket_size)));
+      choice.why.push_back(
+          fmt::format("reduce buckets of {} elements, gathers of as many: the largest unit in one collective",
+                      format_count(s.reduce_bucket_size)));
     }
     if (!fixed_.param_persistence_threshold && s.stage == 3) {
-      choice.why.push_back(fmt::format("parameters of at most {} elements ({} x the width) stay gathered: a gather of them would be "
-                                       "all latency",
-                                       format_count(s.param_persistence_threshold), kSmallParameterWidths));
+      choice.why.push_back(
+          fmt::format("parameters of at most {} elements ({} x the width) stay gathered: a gather of them would be "
+                      "all latency",
+                      format_count(s.param_persistence_threshold), kSmallParameterWidths));
     }
     if (!fixed_.head_chunks && s.head_chunks > 1) {
-      choice.why.push_back(fmt::format("head and loss in {} pieces: the logits of all {} tokens would take {}", s.head_chunks,
-                                       format_count(plan.tokens_per_pass()),
+      choice.why.push_back(fmt::format("head and loss in {} pieces: the logits of all {} tokens would take {}",
+                                       s.head_chunks, format_count(plan.tokens_per_pass()),
                                        format_size(Shape{plan.tokens_per_pass(), model_.decoder->vocab}.elements() *
                                                    compute_dtype(training_.precision))));
     }
@@ -201,9 +207,8 @@ FitResult judge_fit(const Plan& plan) {
     const TierPlan& t = plan.tier(tier);
     if (!t.budget) continue;
     if (t.arena > *t.budget) return {Verdict::kNo, tier};
-    const double left = t.budget->count() == 0
-                            ? 1
-                            : 1 - static_cast<double>(t.arena.count()) / static_cast<double>(t.budget->count());
+    const double left =
+        t.budget->count() == 0 ? 1 : 1 - static_cast<double>(t.arena.count()) / static_cast<double>(t.budget->count());
     if (left < nearest) {
       nearest = left;
       result = {Verdict::kTight, tier};

@@ -1,4 +1,5 @@
-// Chooses the decisions that the user left open, and says why. Main types: Verdict, Candidate, PlanChoice. Depends on plan_maker.
+// Chooses the decisions that the user left open, and says why. Main types: Verdict, Candidate, PlanChoice. Depends on
+// plan_maker.
 #pragma once
 
 #include <string>
@@ -45,14 +46,13 @@ struct PlanChoice {
   std::vector<std::string> why;       ///< sentences with numbers; the first names the tier and the largest holders
 };
 
-/// Sizes that follow from the model alone, so that plans of all stages reduce and clip in the same order; decisions that are fixed
-/// stay as they are.
+/// Sizes that follow from the model alone, so that plans of all stages reduce and clip in the same order; decisions
+/// that are fixed stay as they are.
 Strategy with_model_sizes(const models::Model& model, const TrainingSpec& training, const FixedDecisions& fixed,
                           Strategy strategy);
 
-/// Tries the open decisions (stage, recompute, micro-batch x accumulation under the global batch) and takes the fastest that fits; if
-/// none fits, the one that needs least.
-/// \throws as make_plan
+/// Tries the open decisions (stage, recompute, micro-batch x accumulation under the global batch) and takes the fastest
+/// that fits; if none fits, the one that needs least. \throws as make_plan
 PlanChoice choose_plan(const models::Model& model, const Machine& machine, const TrainingSpec& training,
                        const FixedDecisions& fixed, const Evaluator& evaluator);
 

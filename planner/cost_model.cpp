@@ -14,8 +14,8 @@ using models::OpKind;
 using models::Program;
 using models::ProgramTensor;
 
-/// Fused attention reaches about half the rate of large matrix products: 262 to 613 of 700 TFLOP/s on an H200 (PyTorch 2.11, heads
-/// of 64 and 128), which the preset's comment dates.
+/// Fused attention reaches about half the rate of large matrix products: 262 to 613 of 700 TFLOP/s on an H200
+/// (PyTorch 2.11, heads of 64 and 128), which the preset's comment dates.
 constexpr double kAttentionEfficiency = 0.5;
 
 /// Rows x columns of an operand; tensors of more than two extents count as [product of the outer ones, last].
@@ -56,7 +56,8 @@ RateTable::Extents extents_of(const Program& program, const Op& op) {
     case OpKind::kLayerNormBackward:
     case OpKind::kRmsNormBackward: {
       const bool forward = op.kind == OpKind::kLayerNormForward || op.kind == OpKind::kRmsNormForward;
-      return {read_extent(program, op, forward ? 0 : 1).elements(), read_extent(program, op, forward ? 1 : 2).elements(), 1};
+      return {read_extent(program, op, forward ? 0 : 1).elements(),
+              read_extent(program, op, forward ? 1 : 2).elements(), 1};
     }
     case OpKind::kRotaryForward:
     case OpKind::kRotaryBackward:
@@ -107,7 +108,8 @@ bool is_collective(std::string_view op) {
   return op == "all_gather" || op == "reduce_scatter" || op == "all_reduce" || op == "exchange";
 }
 
-/// Which points to use for so many ranks on a node: those measured with as many; else the nearest smaller number, else the smallest.
+/// Which points to use for so many ranks on a node: those measured with as many; else the nearest smaller number, else
+/// the smallest.
 template <class Points>
 std::uint64_t ranks_to_use(const Points& points, std::uint64_t ranks) {
   std::uint64_t below = 0, smallest = std::numeric_limits<std::uint64_t>::max();
@@ -118,11 +120,14 @@ std::uint64_t ranks_to_use(const Points& points, std::uint64_t ranks) {
   return below != 0 ? below : smallest;
 }
 
-std::uint64_t work_of(const RateTable::Extents& extents) { return std::max<std::uint64_t>(extents[0], 1); }
+std::uint64_t work_of(const RateTable::Extents& extents) {
+  return std::max<std::uint64_t>(extents[0], 1);
+}
 
 }  // namespace
 
-CostModel::CostModel(const Machine& machine, const TrainingSpec& training) : training_(training), latencies_(machine.latencies) {
+CostModel::CostModel(const Machine& machine, const TrainingSpec& training)
+    : training_(training), latencies_(machine.latencies) {
   const std::uint64_t ranks = std::max<std::uint64_t>(training.ranks_per_node(), 1);
   const MachineRates& rates = machine.rates;
   // Ranks of the CPU back end share the node's cores and memory; each GPU has its own.
@@ -133,11 +138,14 @@ CostModel::CostModel(const Machine& machine, const TrainingSpec& training) : tra
   link_ = rates.link_bytes;
   network_ = rates.network_bytes;
   // Fewer ranks were measured than run here: each then has so much less of the node.
-  const auto share = [&](std::uint64_t measured) { return is_cpu() ? static_cast<double>(ranks) / static_cast<double>(measured) : 1.0; };
+  const auto share = [&](std::uint64_t measured) {
+    return is_cpu() ? static_cast<double>(ranks) / static_cast<double>(measured) : 1.0;
+  };
   if (!rates.gemm.empty()) {
     const std::uint64_t measured = is_cpu() ? ranks_to_use(rates.gemm, ranks) : 1;
     for (const GemmPoint& p : rates.gemm) {
-      if (p.ranks == measured && p.flops.known()) gemm_[p.dtype].add({p.m, p.n, p.k}, share(measured) / p.flops.per_second());
+      if (p.ranks == measured && p.flops.known())
+        gemm_[p.dtype].add({p.m, p.n, p.k}, share(measured) / p.flops.per_second());
     }
     for (auto& entry : gemm_) entry.second.finish();
   }
@@ -153,7 +161,8 @@ CostModel::CostModel(const Machine& machine, const TrainingSpec& training) : tra
     RateTable table;
     for (const OpPoint& p : points) {
       if (p.ranks != measured || !(p.time.value() > 0)) continue;
-      table.add({p.work, p.width, p.depth}, p.time.value() * share(measured) / static_cast<double>(std::max<std::uint64_t>(p.work, 1)));
+      table.add({p.work, p.width, p.depth},
+                p.time.value() * share(measured) / static_cast<double>(std::max<std::uint64_t>(p.work, 1)));
     }
     if (table.empty()) continue;
     table.finish();
@@ -166,9 +175,13 @@ const RateTable* CostModel::table(const std::string& op) const {
   return found == tables_.end() ? nullptr : &found->second;
 }
 
-FlopsPerSecond CostModel::peak(DType dtype) const { return size_of(dtype) == 2 && bf16_peak_.known() ? bf16_peak_ : fp32_peak_; }
+FlopsPerSecond CostModel::peak(DType dtype) const {
+  return size_of(dtype) == 2 && bf16_peak_.known() ? bf16_peak_ : fp32_peak_;
+}
 
-Seconds CostModel::memory_time(Bytes bytes) const { return memory_.known() ? bytes / memory_ : Seconds(0); }
+Seconds CostModel::memory_time(Bytes bytes) const {
+  return memory_.known() ? bytes / memory_ : Seconds(0);
+}
 
 Seconds CostModel::gemm(DType dtype, std::uint64_t m, std::uint64_t n, std::uint64_t k) const {
   const Flops flops(detail::checked_mul(2, detail::checked_mul(detail::checked_mul(m, n), k)));

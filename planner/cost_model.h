@@ -1,8 +1,9 @@
-// How long things take on a Machine. Purpose: op, program or task -> seconds, from measured points where the machine document has
-// them (CPU), else from peak rates. Main type: CostModel. Pure; must not depend on simulator, runtime or kernels.
+// How long things take on a Machine. Purpose: op, program or task -> seconds, from measured points where the machine
+// document has them (CPU), else from peak rates. Main type: CostModel. Pure; must not depend on simulator, runtime or
+// kernels.
 //
-// On the CPU back end the names of the measured ops are those of models::to_string(OpKind), and "adamw", "sum_of_squares", "fill",
-// "all_gather", "reduce_scatter", "all_reduce", "exchange". Their extents:
+// On the CPU back end the names of the measured ops are those of models::to_string(OpKind), and "adamw",
+// "sum_of_squares", "fill", "all_gather", "reduce_scatter", "all_reduce", "exchange". Their extents:
 //   elementwise, adamw, sum_of_squares, fill: work = elements
 //   norms: work = elements of x, width = of a row; rotary: work = elements, width = of a head
 //   attention: work = tokens x heads, width = of a head, depth = tokens of a sequence
@@ -25,25 +26,26 @@ class CostModel {
   /// Copies what it needs of the machine.
   CostModel(const Machine& machine, const TrainingSpec& training);
 
-  /// C[m,n] += A[m,k] B[k,n]: 2mnk FLOPs at the rate interpolated in log m, log n, log k between the measured products; without any,
-  /// at the peak of the type. Never faster than its operands pass through memory (roofline: Williams et al., CACM 52(4), 2009).
+  /// C[m,n] += A[m,k] B[k,n]: 2mnk FLOPs at the rate interpolated in log m, log n, log k between the measured products;
+  /// without any, at the peak of the type. Never faster than its operands pass through memory (roofline: Williams et
+  /// al., CACM 52(4), 2009).
   Seconds gemm(DType dtype, std::uint64_t m, std::uint64_t n, std::uint64_t k) const;
 
   /// A measured op (see the head of this file), or else `bytes` at the bandwidth of device memory.
   Seconds op_time(const std::string& name, const RateTable::Extents& extents, Bytes bytes) const;
 
-  /// One op of a program. Matrix products by `gemm`, attention without measured points by FLOPs at half the peak, everything else by
-  /// measured points or bytes; never less than the latency of a kernel.
+  /// One op of a program. Matrix products by `gemm`, attention without measured points by FLOPs at half the peak,
+  /// everything else by measured points or bytes; never less than the latency of a kernel.
   Seconds op(const models::Program& program, const models::Op& op) const;
   Seconds program(const models::Program& program) const;
 
   /// A collective over all ranks of `bytes` (the whole buffer, S). Measured points first; else ring formulas:
-  /// all-gather, reduce-scatter: (n-1) a + (n-1)/n S/B; all-reduce twice that (Thakur et al., IJHPCA 19(1), 2005). Over nodes
-  /// hierarchically: within the node S, then between nodes S over the ranks of a node at the network's rate.
+  /// all-gather, reduce-scatter: (n-1) a + (n-1)/n S/B; all-reduce twice that (Thakur et al., IJHPCA 19(1), 2005). Over
+  /// nodes hierarchically: within the node S, then between nodes S over the ranks of a node at the network's rate.
   Seconds collective(CollectiveKind kind, Bytes bytes) const;
 
-  /// AdamW on so many parameters: measured, else the bytes of master weights, moments, gradients and weights (28 a parameter in fp32:
-  /// reads p, g, m, v, writes p, m, v).
+  /// AdamW on so many parameters: measured, else the bytes of master weights, moments, gradients and weights (28 a
+  /// parameter in fp32: reads p, g, m, v, writes p, m, v).
   Seconds update(Elements parameters, DType compute) const;
 
   /// A task of the plan. Programs are looked up by index, so their times are computed once.

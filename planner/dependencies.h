@@ -1,4 +1,5 @@
-// Adds the waits that data dependencies demand: a read after the write it needs, a write after reads and writes before it.
+// Adds the waits that data dependencies demand: a read after the write it needs, a write after reads and writes before
+// it.
 #pragma once
 
 #include "planner/plan.h"

@@ -1,5 +1,5 @@
-// How the tuner learns what a plan will take. Declared here and implemented by the simulator, so that the planner depends on neither
-// simulator nor runtime. Main type: Evaluator.
+// How the tuner learns what a plan will take. Declared here and implemented by the simulator, so that the planner
+// depends on neither simulator nor runtime. Main type: Evaluator.
 #pragma once
 
 #include "planner/run_record.h"
@@ -10,7 +10,8 @@ namespace zeroplan::planner {
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
-  /// Safe to call from several threads. \throws Error{kInvalidInput} if tasks of the plan wait for one another in a circle
+  /// Safe to call from several threads. \throws Error{kInvalidInput} if tasks of the plan wait for one another in a
+  /// circle
   virtual RunRecord evaluate(const Plan& plan) const = 0;
 };
 

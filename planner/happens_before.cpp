@@ -1,9 +1,9 @@
 #include "planner/happens_before.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 namespace zeroplan::planner {
 
@@ -21,7 +21,8 @@ void TaskRun::add_step(std::uint32_t number) {
   const Step& step = *steps_[number];
   const std::size_t begin = instances_.size();
   std::unordered_map<std::string_view, std::size_t> previous_by_key;
-  const bool needs_keys = std::any_of(step.tasks.begin(), step.tasks.end(), [](const Task& t) { return !t.waits_previous.empty(); });
+  const bool needs_keys =
+      std::any_of(step.tasks.begin(), step.tasks.end(), [](const Task& t) { return !t.waits_previous.empty(); });
   if (needs_keys) {
     for (std::size_t i = previous_begin_; i < previous_end_; ++i) previous_by_key.emplace(instances_[i].task->key, i);
   }
@@ -35,8 +36,8 @@ void TaskRun::add_step(std::uint32_t number) {
                                           [](const Task& t, TaskId id) { return t.id < id; });
       const auto index = static_cast<std::size_t>(found - step.tasks.begin());
       if (found == step.tasks.end() || found->id != wait || begin + index >= self) {
-        throw Error(ErrorCode::kInvalidInput, fmt::format("task {} waits for {}, which is no earlier task of step {}", task.id,
-                                                          wait, step.name));
+        throw Error(ErrorCode::kInvalidInput,
+                    fmt::format("task {} waits for {}, which is no earlier task of step {}", task.id, wait, step.name));
       }
       boost::add_edge(begin + index, self, graph_);
     }

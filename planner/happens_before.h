@@ -2,15 +2,17 @@
 // Main types: TaskGraph (Boost.Graph), TaskInstance, TaskRun. Depends on planner/plan.
 #pragma once
 
-#include <boost/graph/adjacency_list.hpp>
 #include <cstdint>
 #include <vector>
+
+#include <boost/graph/adjacency_list.hpp>
 
 #include "planner/plan.h"
 
 namespace zeroplan::planner {
 
-/// One vertex a task instance, numbered in an order that lanes and waits allow; an edge from each task to those that wait for it.
+/// One vertex a task instance, numbered in an order that lanes and waits allow; an edge from each task to those that
+/// wait for it.
 using TaskGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
 
 /// A task within a run.
@@ -54,8 +56,8 @@ class TaskRun {
   std::size_t previous_end_ = 0;
 };
 
-/// The runs that decide about a plan's memory: each phase alone, and the training cycle twice, with two middle steps in a row where
-/// there are several.
+/// The runs that decide about a plan's memory: each phase alone, and the training cycle twice, with two middle steps in
+/// a row where there are several.
 std::vector<std::vector<const Step*>> run_sequences(const Plan& plan);
 
 }  // namespace zeroplan::planner

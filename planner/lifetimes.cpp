@@ -17,7 +17,8 @@ void add_user(Life& life, const TaskRun& run, std::size_t instance, bool is_firs
   if (first_on_lane) {
     LaneClock before = run.clock(instance);
     before[lane] = place - 1;
-    for (std::size_t l = 0; l < kLaneCount; ++l) life.entry[l] = is_first ? before[l] : std::min(life.entry[l], before[l]);
+    for (std::size_t l = 0; l < kLaneCount; ++l)
+      life.entry[l] = is_first ? before[l] : std::min(life.entry[l], before[l]);
   }
   life.last_position = static_cast<std::uint32_t>(instance);
 }
@@ -48,7 +49,8 @@ class PairMarks {
   std::vector<bool> marks_;
 };
 
-/// The earliest that any task from a position on is sure of: after it, whatever ended before is out of reach for all of them.
+/// The earliest that any task from a position on is sure of: after it, whatever ended before is out of reach for all of
+/// them.
 std::vector<LaneClock> suffix_entries(const std::vector<Life>& lives) {
   std::vector<LaneClock> suffix(lives.size() + 1, kEndOfTime);
   for (std::size_t i = lives.size(); i-- > 0;) {
@@ -120,7 +122,8 @@ ConflictGraph find_conflicts(const Plan& plan, const std::vector<TaskRun>& runs,
     const auto suffix = suffix_entries(lives);
     for (std::size_t a = 0; a < lives.size(); ++a) {
       for (std::size_t b = a + 1; b < lives.size() && !all_reached(lives[a].last, suffix[b]); ++b) {
-        if (lives[a].buffer == lives[b].buffer || ends_before(lives[a], lives[b]) || ends_before(lives[b], lives[a])) continue;
+        if (lives[a].buffer == lives[b].buffer || ends_before(lives[a], lives[b]) || ends_before(lives[b], lives[a]))
+          continue;
         marks.mark(index[lives[a].buffer], index[lives[b].buffer]);
       }
     }

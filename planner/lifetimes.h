@@ -1,4 +1,5 @@
-// When buffers hold values, and which of them may do so at once. Main types: Life, ConflictGraph. Depends on happens_before.
+// When buffers hold values, and which of them may do so at once. Main types: Life, ConflictGraph. Depends on
+// happens_before.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@ namespace zeroplan::planner {
 /// One stay of a buffer: within one step of a run, or one cycle for buffers that span it.
 struct Life {
   BufferId buffer = kNoBuffer;
-  LaneClock last{};        ///< per lane, the place of its last user; 0 = none there
-  LaneClock entry{};       ///< per lane, the tasks that are sure to have ended before its first users begin
+  LaneClock last{};                  ///< per lane, the place of its last user; 0 = none there
+  LaneClock entry{};                 ///< per lane, the tasks that are sure to have ended before its first users begin
   std::uint32_t first_position = 0;  ///< of its users, in the run's order
   std::uint32_t last_position = 0;
 };

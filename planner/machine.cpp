@@ -1,15 +1,17 @@
 #include "planner/machine.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 
 namespace zeroplan::planner {
 namespace {
 
-Json or_null(const std::optional<Bytes>& size) { return size ? Json(size->count()) : Json(nullptr); }
+Json or_null(const std::optional<Bytes>& size) {
+  return size ? Json(size->count()) : Json(nullptr);
+}
 
 std::optional<Bytes> size_at(const JsonView& view, std::string_view key) {
   if (!view.has(key)) return std::nullopt;
@@ -26,7 +28,11 @@ Quantity rate_at(const JsonView& view, std::string_view key) {
 Json gemm_json(const std::vector<GemmPoint>& points) {
   Json list = Json::array();
   for (const GemmPoint& p : points) {
-    list.push_back({{"dtype", to_string(p.dtype)}, {"m", p.m}, {"n", p.n}, {"k", p.k}, {"ranks", p.ranks},
+    list.push_back({{"dtype", to_string(p.dtype)},
+                    {"m", p.m},
+                    {"n", p.n},
+                    {"k", p.k},
+                    {"ranks", p.ranks},
                     {"flops", p.flops.per_second()}});
   }
   return list;
@@ -35,7 +41,11 @@ Json gemm_json(const std::vector<GemmPoint>& points) {
 Json cpu_ops_json(const std::vector<OpPoint>& points) {
   Json list = Json::array();
   for (const OpPoint& p : points) {
-    list.push_back({{"op", p.op}, {"ranks", p.ranks}, {"work", p.work}, {"width", p.width}, {"depth", p.depth},
+    list.push_back({{"op", p.op},
+                    {"ranks", p.ranks},
+                    {"work", p.work},
+                    {"width", p.width},
+                    {"depth", p.depth},
                     {"time_s", p.time.value()}});
   }
   return list;

@@ -25,11 +25,11 @@ struct GemmPoint {
 
 /// One measured kernel of the CPU back end, or one loopback collective.
 struct OpPoint {
-  std::string op;            ///< "rms_norm_forward", "adamw", "all_gather": see planner/cost_model.h
-  std::uint64_t ranks = 1;   ///< of a node that ran it at once, each with cores / ranks threads
-  std::uint64_t work = 1;    ///< elements; of a collective: bytes of the whole buffer
-  std::uint64_t width = 1;   ///< of a row, or of a head
-  std::uint64_t depth = 1;   ///< attention: tokens of a sequence
+  std::string op;           ///< "rms_norm_forward", "adamw", "all_gather": see planner/cost_model.h
+  std::uint64_t ranks = 1;  ///< of a node that ran it at once, each with cores / ranks threads
+  std::uint64_t work = 1;   ///< elements; of a collective: bytes of the whole buffer
+  std::uint64_t width = 1;  ///< of a row, or of a head
+  std::uint64_t depth = 1;  ///< attention: tokens of a sequence
   Seconds time;
   friend bool operator==(const OpPoint&, const OpPoint&) = default;
 };
@@ -40,13 +40,13 @@ struct MachineRates {
   FlopsPerSecond fp32_flops;
   std::vector<GemmPoint> gemm;
   std::vector<OpPoint> cpu_ops;
-  BytesPerSecond device_bytes;      ///< device memory, read and write together
+  BytesPerSecond device_bytes;  ///< device memory, read and write together
   BytesPerSecond h2d_bytes;
   BytesPerSecond d2h_bytes;
-  BytesPerSecond duplex_bytes;      ///< both directions at once, in sum
-  BytesPerSecond link_bytes;        ///< between ranks of a node, one direction
-  BytesPerSecond network_bytes;     ///< between nodes, per rank, one direction
-  BytesPerSecond host_bytes;        ///< host memory
+  BytesPerSecond duplex_bytes;   ///< both directions at once, in sum
+  BytesPerSecond link_bytes;     ///< between ranks of a node, one direction
+  BytesPerSecond network_bytes;  ///< between nodes, per rank, one direction
+  BytesPerSecond host_bytes;     ///< host memory
   BytesPerSecond disk_read_bytes;
   BytesPerSecond disk_write_bytes;
   ElementsPerSecond host_adam_params;
@@ -73,12 +73,12 @@ struct Measured {
 /// Device figures are of one card, host and disk of one node. A budget that is absent has no limit.
 struct Machine {
   std::string name = "custom";
-  std::uint64_t gpus = 1;   ///< over all nodes
+  std::uint64_t gpus = 1;  ///< over all nodes
   std::uint64_t nodes = 1;
   std::uint64_t cores = 0;  ///< of one node, for the CPU back end; 0: unknown
   bool is_gpu = false;      ///< states a GPU's rates, so that plans are for CUDA unless told otherwise
   std::optional<Bytes> device_bytes;
-  Bytes context_bytes;      ///< taken on each card by the driver and libraries
+  Bytes context_bytes;  ///< taken on each card by the driver and libraries
   std::optional<Bytes> host_bytes;
   std::optional<Bytes> disk_bytes;
   MachineRates rates;

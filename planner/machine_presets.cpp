@@ -1,13 +1,12 @@
-// Presets of machines and the MACHINE argument of the command line. Rates are of data sheets, lowered to what transformer
-// training sustains where a published measurement says so; none was measured by this project unless stated.
-#include <fmt/format.h>
-
-#include <fmt/ranges.h>
-#include <unistd.h>
-
+// Presets of machines and the MACHINE argument of the command line. Rates are of data sheets, lowered to what
+// transformer training sustains where a published measurement says so; none was measured by this project unless stated.
 #include <array>
 #include <filesystem>
 #include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "models/core/text.h"
 #include "planner/machine.h"
@@ -19,19 +18,20 @@ constexpr double kGiB = 1073741824.0;
 
 struct Card {
   std::string_view name;
-  double memory_gib;       ///< as the driver states it
+  double memory_gib;  ///< as the driver states it
   double context_mib;
-  double bf16_tflops;      ///< sustained in large matrix products
+  double bf16_tflops;  ///< sustained in large matrix products
   double fp32_tflops;
-  double memory_gb_s;      ///< sustained
-  double pcie_gb_s;        ///< one direction
+  double memory_gb_s;  ///< sustained
+  double pcie_gb_s;    ///< one direction
   double duplex_gb_s;
-  double link_gb_s;        ///< per rank, one direction, within the node
-  double network_gb_s;     ///< per rank, one direction, between nodes
+  double link_gb_s;     ///< per rank, one direction, within the node
+  double network_gb_s;  ///< per rank, one direction, between nodes
   double kernel_us;
 };
 
-// H200: PyTorch 2.11 on the card (matrix products 600 to 800 TFLOP/s, 4.2 TB/s, PCIe 54 and 95 GB/s); others: data sheets.
+// H200: PyTorch 2.11 on the card (matrix products 600 to 800 TFLOP/s, 4.2 TB/s, PCIe 54 and 95 GB/s); others: data
+// sheets.
 constexpr std::array<Card, 7> kCards = {{{"h200", 139.8, 751, 700, 52, 4200, 54.3, 94.7, 340, 45, 4},
                                          {"h100", 79.6, 650, 650, 51, 2900, 54, 94, 340, 45, 4},
                                          {"a100-80g", 79.2, 450, 260, 18, 1750, 24, 42, 230, 22, 4},
@@ -127,7 +127,8 @@ void apply_item(Machine& m, const std::string& item, const std::string& text) {
   } else {
     throw Error(ErrorCode::kUsage, fmt::format("--machine {}: {} is no preset, file or item", text, item))
         .at({.key = "--machine", .value = text})
-        .hint(fmt::format("presets: {}; items: gpus=, gpu=, host=, disk=, nodes=", fmt::join(machine_preset_names(), ", ")));
+        .hint(fmt::format("presets: {}; items: gpus=, gpu=, host=, disk=, nodes=",
+                          fmt::join(machine_preset_names(), ", ")));
   }
 }
 
@@ -142,7 +143,8 @@ std::vector<std::string> machine_preset_names() {
 
 Machine parse_machine(const std::string& text) {
   std::vector<std::string> items = split(text, ',');
-  if (items.empty()) throw Error(ErrorCode::kUsage, "--machine: expected a preset, a file or items such as gpus=8,gpu=24GiB");
+  if (items.empty())
+    throw Error(ErrorCode::kUsage, "--machine: expected a preset, a file or items such as gpus=8,gpu=24GiB");
   Machine m;
   const std::string first = items.front();
   if (auto known = preset(first)) {

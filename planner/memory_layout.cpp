@@ -1,7 +1,7 @@
 #include "planner/memory_layout.h"
 
-#include "planner/packing/packing.h"
 #include "planner/lifetimes.h"
+#include "planner/packing/packing.h"
 
 namespace zeroplan::planner {
 namespace {
@@ -23,7 +23,8 @@ void place_transient(Plan& plan, const std::vector<TaskRun>& runs, Tier tier, By
   TierPlan& t = plan.tier(tier);
   const ConflictGraph graph = find_conflicts(plan, runs, tier);
   ConflictInstance instance;
-  for (const BufferId id : graph.buffers) instance.sizes.push_back(round_up(plan.buffers[id].bytes, t.alignment).count());
+  for (const BufferId id : graph.buffers)
+    instance.sizes.push_back(round_up(plan.buffers[id].bytes, t.alignment).count());
   instance.conflicts = graph.conflicts;
   instance.first_position = graph.first_position;
   instance.last_position = graph.last_position;

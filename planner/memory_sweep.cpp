@@ -4,7 +4,8 @@
 
 namespace zeroplan::planner {
 
-MemorySweep::MemorySweep(const Plan& plan, const TaskRun& run, Tier tier, bool is_init, std::vector<std::string>& problems)
+MemorySweep::MemorySweep(const Plan& plan, const TaskRun& run, Tier tier, bool is_init,
+                         std::vector<std::string>& problems)
     : plan_(plan), run_(run), tier_(tier), problems_(problems) {
   Cell empty;
   empty.reader.fill(kNobody);
@@ -50,7 +51,8 @@ void MemorySweep::read(std::size_t instance, const Access& access) {
     if (cell.writer == kNobody) {
       report(instance, fmt::format("reads bytes of buffer {} that nothing wrote", access.buffer));
     } else if (cell.buffer != access.buffer) {
-      report(instance, fmt::format("reads buffer {} where {} wrote buffer {}", access.buffer, called(cell.writer), cell.buffer));
+      report(instance,
+             fmt::format("reads buffer {} where {} wrote buffer {}", access.buffer, called(cell.writer), cell.buffer));
     } else if (cell.writer >= 0 && !run_.ordered(static_cast<std::size_t>(cell.writer), instance)) {
       report(instance, fmt::format("and {} use buffer {} in no order", called(cell.writer), access.buffer));
     }
@@ -68,8 +70,8 @@ void MemorySweep::write(std::size_t instance, const Access& access) {
     const auto o = static_cast<std::size_t>(other);
     const bool same_task = o == instance;
     if ((same_task && cell.buffer != access.buffer) || (!same_task && !run_.ordered(o, instance))) {
-      report(instance, fmt::format("and {} use the same bytes, as buffers {} and {}, in no order", called(other), access.buffer,
-                                   cell.buffer));
+      report(instance, fmt::format("and {} use the same bytes, as buffers {} and {}, in no order", called(other),
+                                   access.buffer, cell.buffer));
     }
   };
   for (auto it = begin; it != end; ++it) {
@@ -87,7 +89,8 @@ void MemorySweep::write(std::size_t instance, const Access& access) {
 void MemorySweep::report(std::size_t instance, const std::string& text) {
   const TaskInstance& i = run_.instances()[instance];
   if (problems_.size() < kMostProblems) {
-    problems_.push_back(fmt::format("step {}, task {} ({}) {}", run_.steps()[i.step]->name, i.task->id, i.task->key, text));
+    problems_.push_back(
+        fmt::format("step {}, task {} ({}) {}", run_.steps()[i.step]->name, i.task->id, i.task->key, text));
   }
 }
 

@@ -1,9 +1,9 @@
 #include "planner/partition.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
+
+#include <fmt/format.h>
 
 namespace zeroplan::planner {
 namespace {

@@ -1,5 +1,6 @@
-// The plan: a static schedule with every buffer's tier, offset and lifetime (docs/plan-format.md). The simulator and the runtime
-// interpret this one object. Main types: Tier, Buffer, Access, Task, Step, Plan. Must not depend on simulator, runtime, kernels.
+// The plan: a static schedule with every buffer's tier, offset and lifetime (docs/plan-format.md). The simulator and
+// the runtime interpret this one object. Main types: Tier, Buffer, Access, Task, Step, Plan. Must not depend on
+// simulator, runtime, kernels.
 #pragma once
 
 #include <array>
@@ -21,8 +22,9 @@ namespace zeroplan::planner {
 enum class Tier { kDevice, kHost, kDisk };
 constexpr std::size_t kTierCount = 3;
 template <>
-inline constexpr auto kNamesOf<Tier> = std::to_array<std::pair<Tier, std::string_view>>(
-    {{Tier::kDevice, "device"}, {Tier::kHost, "host"}, {Tier::kDisk, "disk"}});
+inline constexpr auto kNamesOf<Tier> = std::to_array<std::pair<Tier, std::string_view>>({{Tier::kDevice, "device"},
+                                                                                         {Tier::kHost, "host"},
+                                                                                         {Tier::kDisk, "disk"}});
 
 using BufferId = std::uint32_t;
 using TaskId = std::uint32_t;
@@ -47,9 +49,9 @@ struct Buffer {
   Tier tier = Tier::kDevice;
   Bytes offset;
   Bytes bytes;
-  bool always = false;        ///< keeps its value over steps and phases and shares its addresses with nobody
-  bool spans_cycle = false;   ///< keeps its value from one micro-step to the next (gradients that accumulate)
-  TaskId first = 0;           ///< not always: tasks between which all users are
+  bool always = false;       ///< keeps its value over steps and phases and shares its addresses with nobody
+  bool spans_cycle = false;  ///< keeps its value from one micro-step to the next (gradients that accumulate)
+  TaskId first = 0;          ///< not always: tasks between which all users are
   TaskId last = 0;
 };
 
@@ -116,7 +118,8 @@ struct ComputeWork {
   BufferId rotary_table = kNoBuffer;
   BufferId scalars = kNoBuffer;
   std::vector<GroupBinding> groups;
-  std::vector<Access> clears;  ///< zeroed before the first op: padding of gradient groups that are written for the first time
+  std::vector<Access>
+      clears;  ///< zeroed before the first op: padding of gradient groups that are written for the first time
 };
 
 /// Elements [begin, end) of each rank's shard of a group. A collective moves one or several of these.
@@ -128,15 +131,18 @@ struct ShardPiece {
 
 enum class CollectiveKind { kAllGather, kReduceScatter, kAllReduce };
 
-/// A collective over all ranks. The piece [begin, end) of rank r lies at element r x shard + [begin, end) of a whole group.
+/// A collective over all ranks. The piece [begin, end) of rank r lies at element r x shard + [begin, end) of a whole
+/// group.
 struct CollectiveWork {
   CollectiveKind kind = CollectiveKind::kAllGather;
   DType dtype = DType::kFp32;
   std::vector<ShardPiece> pieces;
-  /// Per piece. All-gather: this rank's shard (a shard buffer, or the whole group's when in place). Reductions: the whole group.
+  /// Per piece. All-gather: this rank's shard (a shard buffer, or the whole group's when in place). Reductions: the
+  /// whole group.
   std::vector<BufferId> source;
-  bool source_is_shard = false;   ///< source buffers hold this rank's shard alone
-  /// Per piece. All-gather: the whole group. Reduce-scatter: a shard buffer, or the source (in place). All-reduce: the source.
+  bool source_is_shard = false;  ///< source buffers hold this rank's shard alone
+  /// Per piece. All-gather: the whole group. Reduce-scatter: a shard buffer, or the source (in place). All-reduce: the
+  /// source.
   std::vector<BufferId> destination;
   bool destination_is_shard = false;
   bool accumulate = false;  ///< reduce-scatter into a shard buffer: the sum over ranks is added to what is there
@@ -147,14 +153,14 @@ struct CollectiveWork {
 /// Elements [begin, end) of this rank's shard of a group, with where its states lie.
 struct UpdatePiece {
   ShardPiece piece;
-  BufferId parameters = kNoBuffer;      ///< compute type
-  bool parameters_are_shard = false;    ///< else the whole group (then at stage 0 all elements are updated)
+  BufferId parameters = kNoBuffer;    ///< compute type
+  bool parameters_are_shard = false;  ///< else the whole group (then at stage 0 all elements are updated)
   BufferId gradients = kNoBuffer;
   bool gradients_are_shard = false;
-  BufferId master = kNoBuffer;          ///< fp32; kNoBuffer without mixed precision
+  BufferId master = kNoBuffer;  ///< fp32; kNoBuffer without mixed precision
   std::vector<BufferId> moments;
-  bool states_are_shard = true;         ///< master and moments hold a shard; else the whole group
-  bool whole_group = false;             ///< stage 0: [begin, end) counts elements of the whole padded group
+  bool states_are_shard = true;  ///< master and moments hold a shard; else the whole group
+  bool whole_group = false;      ///< stage 0: [begin, end) counts elements of the whole padded group
 };
 
 /// kUpdate: a sub-group. kNorm: all pieces whose squares are summed. kLoad, kFill, kSave: one group.
@@ -170,8 +176,8 @@ struct BufferWork {
   std::uint64_t micro_step = 0;    ///< kInput
   BufferId tokens = kNoBuffer;
   BufferId labels = kNoBuffer;
-  BufferId scalars = kNoBuffer;    ///< kInput of the first micro-step writes them
-  BufferId target = kNoBuffer;     ///< kFill
+  BufferId scalars = kNoBuffer;  ///< kInput of the first micro-step writes them
+  BufferId target = kNoBuffer;   ///< kFill
 };
 
 using Work = std::variant<BufferWork, ComputeWork, CollectiveWork, StateWork>;

@@ -1,5 +1,5 @@
-// Plans as files (docs/plan-format.md). Writing is plain; reading trusts nothing: the skeleton is built again from model, training
-// and strategy, and the file may differ from it only in order, waits and offsets.
+// Plans as files (docs/plan-format.md). Writing is plain; reading trusts nothing: the skeleton is built again from
+// model, training and strategy, and the file may differ from it only in order, waits and offsets.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,8 @@ Json plan_to_json(const Plan& plan);
 /// The text of a plan file; equal plans give equal bytes. \throws Error{kUsage} beyond kMostPlanBytes.
 std::string plan_to_text(const Plan& plan);
 
-/// \throws Error{kInvalidInput} for a document that is no plan, or whose buffers, tasks or programs are not those that its model
+/// \throws Error{kInvalidInput} for a document that is no plan, or whose buffers, tasks or programs are not those that
+/// its model
 ///   and decisions demand. Order and memory are not checked here: see verify.h.
 Plan plan_from_json(const Json& document, const std::string& file);
 

@@ -7,7 +7,8 @@ namespace zeroplan::planner {
 
 /// A complete plan, whether or not it fits its budgets. Pure: equal inputs give equal plans.
 /// \throws Error{kUnsupported, kUsage} as build_skeleton; Error{kOverflow} for sizes beyond 64 bits
-Plan make_plan(const models::Model& model, const Machine& machine, const TrainingSpec& training, const Strategy& strategy);
+Plan make_plan(const models::Model& model, const Machine& machine, const TrainingSpec& training,
+               const Strategy& strategy);
 
 /// The tier that is too small for its arena, if any.
 std::optional<Tier> tier_too_small(const Plan& plan);

@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "models/load_model.h"
 #include "planner/plan_json.h"
@@ -47,13 +47,15 @@ class PlanReader {
 
   void read_programs() {
     const JsonView list = root_.at("programs");
-    if (list.array_size() != plan_.programs.size()) throw list.unexpected(fmt::format("{} programs", plan_.programs.size()));
+    if (list.array_size() != plan_.programs.size())
+      throw list.unexpected(fmt::format("{} programs", plan_.programs.size()));
     for (std::size_t i = 0; i < plan_.programs.size(); ++i) read_program_frame(list.at(i), plan_.programs[i]);
   }
 
   void read_buffers() {
     const JsonView list = root_.at("buffers");
-    if (list.array_size() != plan_.buffers.size()) throw list.unexpected(fmt::format("{} buffers", plan_.buffers.size()));
+    if (list.array_size() != plan_.buffers.size())
+      throw list.unexpected(fmt::format("{} buffers", plan_.buffers.size()));
     for (Buffer& buffer : plan_.buffers) {
       const JsonView item = list.at(buffer.id);
       expect(item.at("id"), buffer.id);
@@ -102,13 +104,15 @@ class PlanReader {
       Task task = std::move(*found->second);
       found->second = nullptr;
       read_task(item, task);
-      if (static_cast<std::int64_t>(task.id) <= last_id) throw item.at("id").unexpected("ids that grow through the plan");
+      if (static_cast<std::int64_t>(task.id) <= last_id)
+        throw item.at("id").unexpected("ids that grow through the plan");
       last_id = task.id;
       ordered.push_back(std::move(task));
     }
     for (const auto& [key, task] : by_key) {
       if (task != nullptr) {
-        throw Error(ErrorCode::kInvalidInput, fmt::format("{}: step {} lacks the task {}", root_.file(), step.name, key))
+        throw Error(ErrorCode::kInvalidInput,
+                    fmt::format("{}: step {} lacks the task {}", root_.file(), step.name, key))
             .at({.file = root_.file(), .key = view.path() + ".tasks"})
             .hint("make the plan again: zeroplan plan");
       }

@@ -8,7 +8,8 @@ namespace zeroplan::planner {
 
 Json program_to_json(const models::Program& program);
 
-/// Takes the frame's packing from a file. \throws Error{kInvalidInput} unless name, temporaries, sizes and lives are the program's.
+/// Takes the frame's packing from a file. \throws Error{kInvalidInput} unless name, temporaries, sizes and lives are
+/// the program's.
 void read_program_frame(const JsonView& view, models::Program& program);
 
 }  // namespace zeroplan::planner

@@ -37,7 +37,8 @@ void RateTable::finish() {
   }
   grid_.assign(cells, std::numeric_limits<double>::quiet_NaN());
   const auto line = [&](std::size_t axis, double place) {
-    return static_cast<std::size_t>(std::lower_bound(axes_[axis].begin(), axes_[axis].end(), place) - axes_[axis].begin());
+    return static_cast<std::size_t>(std::lower_bound(axes_[axis].begin(), axes_[axis].end(), place) -
+                                    axes_[axis].begin());
   };
   for (const Point& p : points_) grid_[index(line(0, p.place[0]), line(1, p.place[1]), line(2, p.place[2]))] = p.value;
 }

@@ -1,4 +1,5 @@
-// Measured points in up to three extents, interpolated between. Main type: RateTable. Depends on nothing of the planner.
+// Measured points in up to three extents, interpolated between. Main type: RateTable. Depends on nothing of the
+// planner.
 #pragma once
 
 #include <array>
@@ -7,9 +8,9 @@
 
 namespace zeroplan::planner {
 
-/// A positive figure (seconds per unit of work) over three extents. Between points that form a grid it is interpolated linearly in
-/// the logarithms of extents and figure; where the grid has holes the corners that exist count, and where all are absent the nearest
-/// point. Beyond the grid the value of its edge holds.
+/// A positive figure (seconds per unit of work) over three extents. Between points that form a grid it is interpolated
+/// linearly in the logarithms of extents and figure; where the grid has holes the corners that exist count, and where
+/// all are absent the nearest point. Beyond the grid the value of its edge holds.
 class RateTable {
  public:
   using Extents = std::array<std::uint64_t, 3>;

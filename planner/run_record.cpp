@@ -23,9 +23,12 @@ Json RunRecord::to_json() const {
     lane_list[std::string(name)] = {{"busy_s", lane(l).busy.value()}, {"tasks", lane(l).tasks}};
   }
   document["lanes"] = std::move(lane_list);
-  document["moved_bytes"] = {{"gather", moved.gather.count()},       {"reduce", moved.reduce.count()},
-                             {"h2d", moved.h2d.count()},             {"d2h", moved.d2h.count()},
-                             {"disk_read", moved.disk_read.count()}, {"disk_write", moved.disk_write.count()}};
+  document["moved_bytes"] = {{"gather", moved.gather.count()},
+                             {"reduce", moved.reduce.count()},
+                             {"h2d", moved.h2d.count()},
+                             {"d2h", moved.d2h.count()},
+                             {"disk_read", moved.disk_read.count()},
+                             {"disk_write", moved.disk_write.count()}};
   Json tier_list = Json::object();
   for (const auto& [t, name] : kNamesOf<Tier>) {
     const TierRecord& record = tier(t);

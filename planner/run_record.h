@@ -1,5 +1,6 @@
-// What a step took: time per lane, bytes moved, peak per tier with holders. Purpose: predicted and measured columns align, because
-// simulator and runtime fill the same type (interface.md, section 5). Main type: RunRecord. Depends on planner/plan.
+// What a step took: time per lane, bytes moved, peak per tier with holders. Purpose: predicted and measured columns
+// align, because simulator and runtime fill the same type (interface.md, section 5). Main type: RunRecord. Depends on
+// planner/plan.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ enum class RecordSource { kSimulated, kMeasured };
 
 /// One lane during one update (all its micro-steps).
 struct LaneRecord {
-  Seconds busy;             ///< time in tasks, without the waits between them
+  Seconds busy;  ///< time in tasks, without the waits between them
   std::uint64_t tasks = 0;
 };
 
@@ -39,18 +40,18 @@ struct HolderRecord {
 
 /// One tier of one rank.
 struct TierRecord {
-  Bytes planned;                        ///< the arena
-  std::optional<Bytes> used;            ///< measured: high-water mark of the arena; simulated: end of the highest live buffer
-  std::vector<HolderRecord> holders;    ///< live at the moment of most live bytes, descending
+  Bytes planned;              ///< the arena
+  std::optional<Bytes> used;  ///< measured: high-water mark of the arena; simulated: end of the highest live buffer
+  std::vector<HolderRecord> holders;  ///< live at the moment of most live bytes, descending
 };
 
 /// One update of a run: the training steps of one cycle.
 struct RunRecord {
   RecordSource source = RecordSource::kSimulated;
   std::uint64_t gpus = 1;
-  Seconds step;                  ///< one update
-  double tokens_per_s = 0;       ///< of all ranks
-  Seconds exposed_comm;          ///< the compute lane idles because it waits for a gather or a reduction
+  Seconds step;             ///< one update
+  double tokens_per_s = 0;  ///< of all ranks
+  Seconds exposed_comm;     ///< the compute lane idles because it waits for a gather or a reduction
   std::array<LaneRecord, kLaneCount> lanes;
   MovedBytes moved;
   std::array<TierRecord, kTierCount> tiers;

@@ -32,7 +32,8 @@ void TrainingSpec::validate() const {
   const bool single_process = framework == Framework::kPytorch;
   if (single_process && gpus != 1) throw wrong("--gpus", fmt::format("{}", gpus), "1 with --framework pytorch");
   const bool torch = framework == Framework::kPytorch || framework == Framework::kDdp;
-  const bool torch_precision = precision == Precision::kFp32 || precision == Precision::kAmp || precision == Precision::kBf16;
+  const bool torch_precision =
+      precision == Precision::kFp32 || precision == Precision::kAmp || precision == Precision::kBf16;
   if (torch && !torch_precision) {
     throw wrong("--precision", std::string(name_of(precision)),
                 fmt::format("fp32, amp or bf16 with --framework {}", name_of(framework)));
@@ -68,7 +69,9 @@ Json TrainingSpec::to_json() const {
 
 TrainingSpec TrainingSpec::from_json(const JsonView& view) {
   TrainingSpec spec;
-  const auto named = [&view]<class E>(std::string_view key, E) { return parse_named<E>(view.at(key).as_string(), key); };
+  const auto named = [&view]<class E>(std::string_view key, E) {
+    return parse_named<E>(view.at(key).as_string(), key);
+  };
   spec.framework = named("framework", Framework{});
   spec.gpus = view.at("gpus").as_count();
   spec.nodes = view.at("nodes").as_count();
@@ -109,7 +112,9 @@ bool has_master_weights(Precision precision) {
   return precision == Precision::kBf16Mixed || precision == Precision::kFp16Mixed;
 }
 
-DType moment_dtype(Precision precision) { return precision == Precision::kBf16 ? DType::kBf16 : DType::kFp32; }
+DType moment_dtype(Precision precision) {
+  return precision == Precision::kBf16 ? DType::kBf16 : DType::kFp32;
+}
 
 std::uint64_t moment_count(OptimizerKind kind) {
   switch (kind) {

@@ -1,5 +1,5 @@
-// What is trained and by whom: the facts of a run that no planner may change (interface.md section 2, flags without a D).
-// Main types: TrainingSpec and its enumerations. Depends on models.
+// What is trained and by whom: the facts of a run that no planner may change (interface.md section 2, flags without a
+// D). Main types: TrainingSpec and its enumerations. Depends on models.
 #pragma once
 
 #include <optional>
@@ -14,35 +14,35 @@ namespace zeroplan::planner {
 
 enum class Framework { kNative, kPytorch, kDdp, kFsdp2, kDeepspeed };
 template <>
-inline constexpr auto kNamesOf<Framework> = std::to_array<std::pair<Framework, std::string_view>>(
-    {{Framework::kNative, "native"},
-     {Framework::kPytorch, "pytorch"},
-     {Framework::kDdp, "ddp"},
-     {Framework::kFsdp2, "fsdp2"},
-     {Framework::kDeepspeed, "deepspeed"}});
+inline constexpr auto kNamesOf<Framework> =
+    std::to_array<std::pair<Framework, std::string_view>>({{Framework::kNative, "native"},
+                                                           {Framework::kPytorch, "pytorch"},
+                                                           {Framework::kDdp, "ddp"},
+                                                           {Framework::kFsdp2, "fsdp2"},
+                                                           {Framework::kDeepspeed, "deepspeed"}});
 
-/// bf16-mixed and fp16-mixed: 16-bit weights and gradients with fp32 master weights and moments; bf16: all in bf16; amp: fp32
-/// weights under bf16 autocast.
+/// bf16-mixed and fp16-mixed: 16-bit weights and gradients with fp32 master weights and moments; bf16: all in bf16;
+/// amp: fp32 weights under bf16 autocast.
 enum class Precision { kFp32, kAmp, kBf16, kBf16Mixed, kFp16Mixed };
 template <>
-inline constexpr auto kNamesOf<Precision> = std::to_array<std::pair<Precision, std::string_view>>(
-    {{Precision::kFp32, "fp32"},
-     {Precision::kAmp, "amp"},
-     {Precision::kBf16, "bf16"},
-     {Precision::kBf16Mixed, "bf16-mixed"},
-     {Precision::kFp16Mixed, "fp16-mixed"}});
+inline constexpr auto kNamesOf<Precision> =
+    std::to_array<std::pair<Precision, std::string_view>>({{Precision::kFp32, "fp32"},
+                                                           {Precision::kAmp, "amp"},
+                                                           {Precision::kBf16, "bf16"},
+                                                           {Precision::kBf16Mixed, "bf16-mixed"},
+                                                           {Precision::kFp16Mixed, "fp16-mixed"}});
 
 enum class OptimizerKind { kAdamW, kAdam, kSgd, kLion, kAdagrad, kLamb, kAdafactor, kAdamW8bit };
 template <>
-inline constexpr auto kNamesOf<OptimizerKind> = std::to_array<std::pair<OptimizerKind, std::string_view>>(
-    {{OptimizerKind::kAdamW, "adamw"},
-     {OptimizerKind::kAdam, "adam"},
-     {OptimizerKind::kSgd, "sgd"},
-     {OptimizerKind::kLion, "lion"},
-     {OptimizerKind::kAdagrad, "adagrad"},
-     {OptimizerKind::kLamb, "lamb"},
-     {OptimizerKind::kAdafactor, "adafactor"},
-     {OptimizerKind::kAdamW8bit, "adamw-8bit"}});
+inline constexpr auto kNamesOf<OptimizerKind> =
+    std::to_array<std::pair<OptimizerKind, std::string_view>>({{OptimizerKind::kAdamW, "adamw"},
+                                                               {OptimizerKind::kAdam, "adam"},
+                                                               {OptimizerKind::kSgd, "sgd"},
+                                                               {OptimizerKind::kLion, "lion"},
+                                                               {OptimizerKind::kAdagrad, "adagrad"},
+                                                               {OptimizerKind::kLamb, "lamb"},
+                                                               {OptimizerKind::kAdafactor, "adafactor"},
+                                                               {OptimizerKind::kAdamW8bit, "adamw-8bit"}});
 
 /// How PyTorch updates: decides the temporaries of the optimizer step.
 enum class OptimizerImplementation { kFused, kForeach, kLoop };
@@ -67,8 +67,8 @@ inline constexpr auto kNamesOf<CommKind> = std::to_array<std::pair<CommKind, std
 /// Whose kernels a native run uses.
 enum class BackendKind { kCpu, kCuda };
 template <>
-inline constexpr auto kNamesOf<BackendKind> = std::to_array<std::pair<BackendKind, std::string_view>>(
-    {{BackendKind::kCpu, "cpu"}, {BackendKind::kCuda, "cuda"}});
+inline constexpr auto kNamesOf<BackendKind> =
+    std::to_array<std::pair<BackendKind, std::string_view>>({{BackendKind::kCpu, "cpu"}, {BackendKind::kCuda, "cuda"}});
 
 /// What is trained.
 enum class Method { kFull, kLora, kQlora };
@@ -84,14 +84,14 @@ inline constexpr auto kNamesOf<Quantisation> = std::to_array<std::pair<Quantisat
 
 enum class ReduceType { kFp32, kBf16 };
 template <>
-inline constexpr auto kNamesOf<ReduceType> = std::to_array<std::pair<ReduceType, std::string_view>>(
-    {{ReduceType::kFp32, "fp32"}, {ReduceType::kBf16, "bf16"}});
+inline constexpr auto kNamesOf<ReduceType> =
+    std::to_array<std::pair<ReduceType, std::string_view>>({{ReduceType::kFp32, "fp32"}, {ReduceType::kBf16, "bf16"}});
 
 /// The facts of a run.
 struct TrainingSpec {
   Framework framework = Framework::kNative;
-  std::uint64_t gpus = 1;   ///< ranks in all
-  std::uint64_t nodes = 1;  ///< hosts over which they are spread evenly
+  std::uint64_t gpus = 1;                     ///< ranks in all
+  std::uint64_t nodes = 1;                    ///< hosts over which they are spread evenly
   std::optional<std::uint64_t> global_batch;  ///< sequences per update over all ranks
   std::uint64_t seq = 0;                      ///< tokens per sequence
   Precision precision = Precision::kBf16Mixed;
@@ -112,7 +112,8 @@ struct TrainingSpec {
 
   /// Ranks on one node.
   std::uint64_t ranks_per_node() const { return gpus / nodes; }
-  /// \throws Error{kUsage} for no ranks, no nodes, ranks that do not spread evenly, precisions or collectives that the framework lacks.
+  /// \throws Error{kUsage} for no ranks, no nodes, ranks that do not spread evenly, precisions or collectives that the
+  /// framework lacks.
   void validate() const;
   Json to_json() const;
   /// \throws Error{kInvalidInput, kUsage}

@@ -1,10 +1,10 @@
 #include "planner/verify.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 #include <unordered_set>
+
+#include <fmt/format.h>
 
 #include "planner/lifetimes.h"
 #include "planner/memory_sweep.h"
@@ -34,7 +34,8 @@ class Verifier {
     }
     for (const TaskRun& r : runs) {
       for (const Tier tier : kTiers) {
-        if (plan_.tier(tier).arena > Bytes()) MemorySweep(plan_, r, tier, r.steps().front()->name == "init", problems_).play();
+        if (plan_.tier(tier).arena > Bytes())
+          MemorySweep(plan_, r, tier, r.steps().front()->name == "init", problems_).play();
       }
     }
     for (const Tier tier : kTiers) check_bound(tier, runs);
@@ -65,7 +66,8 @@ class Verifier {
           problem(fmt::format("task {} of step {} waits for a step before it", task.id, step.name));
         }
         for (const std::string& key : task.waits_previous) {
-          if (!training_keys.contains(key)) problem(fmt::format("task {} waits for {}, a key of no training step", task.id, key));
+          if (!training_keys.contains(key))
+            problem(fmt::format("task {} waits for {}, a key of no training step", task.id, key));
         }
         earlier.insert(task.id);
       }
@@ -103,7 +105,8 @@ class Verifier {
     Bytes end;
     for (std::size_t i = 0; i < lives.size(); ++i) {
       const models::ProgramTensor& a = program.tensors[lives[i].tensor];
-      if (a.offset.count() % alignment != 0) problem(fmt::format("program {}: {} is not aligned", program.name, a.name));
+      if (a.offset.count() % alignment != 0)
+        problem(fmt::format("program {}: {} is not aligned", program.name, a.name));
       end = std::max(end, a.offset + round_up(a.bytes(), alignment));
       for (std::size_t j = 0; j < i; ++j) {
         const models::ProgramTensor& b = program.tensors[lives[j].tensor];
@@ -129,10 +132,12 @@ class Verifier {
       if (buffer.bytes > Bytes()) placed.push_back(&buffer);
     }
     if (end != t.arena) {
-      problem(fmt::format("{}: the arena has {} bytes, the last buffer ends at {}", name_of(tier), t.arena.count(), end.count()));
+      problem(fmt::format("{}: the arena has {} bytes, the last buffer ends at {}", name_of(tier), t.arena.count(),
+                          end.count()));
     }
     if (t.budget && t.arena > *t.budget) {
-      problem(fmt::format("{}: the arena of {} bytes exceeds the budget of {}", name_of(tier), t.arena.count(), t.budget->count()));
+      problem(fmt::format("{}: the arena of {} bytes exceeds the budget of {}", name_of(tier), t.arena.count(),
+                          t.budget->count()));
     }
     std::sort(placed.begin(), placed.end(), [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
     const Buffer* furthest = nullptr;
@@ -140,7 +145,8 @@ class Verifier {
     for (const Buffer* buffer : placed) {
       const Buffer* other = buffer->always ? furthest : furthest_always;
       if (other != nullptr && buffer->offset < other->offset + other->bytes) {
-        problem(fmt::format("{}: buffers {} and {} share addresses, and one is always live", name_of(tier), other->id, buffer->id));
+        problem(fmt::format("{}: buffers {} and {} share addresses, and one is always live", name_of(tier), other->id,
+                            buffer->id));
       }
       const auto reaches_further = [&](const Buffer* than) {
         return than == nullptr || buffer->offset + buffer->bytes > than->offset + than->bytes;
@@ -159,7 +165,8 @@ class Verifier {
       sum += round_up(plan_.buffers[id].bytes, t.alignment);
     }
     if (distinct.size() != t.lower_bound_holders.size() || sum != t.lower_bound || sum > t.arena) {
-      problem(fmt::format("{}: the lower bound {} is not that of its holders, {}", name_of(tier), t.lower_bound.count(), sum.count()));
+      problem(fmt::format("{}: the lower bound {} is not that of its holders, {}", name_of(tier), t.lower_bound.count(),
+                          sum.count()));
     }
     check_meeting(tier, runs, distinct);
   }
@@ -176,7 +183,8 @@ class Verifier {
       }
     }
     for (const BufferId id : holders) {
-      if (!plan_.buffers[id].always && !seen.contains(id)) problem(fmt::format("{}: buffer {} holds no value", name_of(tier), id));
+      if (!plan_.buffers[id].always && !seen.contains(id))
+        problem(fmt::format("{}: buffer {} holds no value", name_of(tier), id));
     }
     for (const std::uint32_t a : members) {
       for (const std::uint32_t b : members) {
@@ -195,6 +203,8 @@ class Verifier {
 
 }  // namespace
 
-std::vector<std::string> verify(const Plan& plan) { return Verifier(plan).run(); }
+std::vector<std::string> verify(const Plan& plan) {
+  return Verifier(plan).run();
+}
 
 }  // namespace zeroplan::planner

@@ -96,7 +96,8 @@ Json tensors_json(const EstimateReport& report) {
   Json tensors = Json::array();
   for (std::size_t i = 0; i < report.model->parameters.size(); ++i) {
     const models::Parameter& p = report.model->parameters[i];
-    tensors.push_back({{"name", p.name}, {"shape", p.shape.extents()}, {"trainable", static_cast<bool>(report.trained[i])}});
+    tensors.push_back(
+        {{"name", p.name}, {"shape", p.shape.extents()}, {"trainable", static_cast<bool>(report.trained[i])}});
   }
   return tensors;
 }
@@ -184,7 +185,8 @@ Json estimate_document(const EstimateReport& report) {
   document["states"] = Json::array();
   for (const StatesRow& row : report.states) document["states"].push_back(states_json(report, row));
   document["deepspeed_table"] = Json::array();
-  for (const simulator::DeepspeedRow& row : report.deepspeed) document["deepspeed_table"].push_back(deepspeed_json(row));
+  for (const simulator::DeepspeedRow& row : report.deepspeed)
+    document["deepspeed_table"].push_back(deepspeed_json(row));
   document["peaks"] = Json::array();
   for (const PeakRow& row : report.peaks) document["peaks"].push_back(peak_json(report, row));
   document["allocations"] = allocations_json(report);
@@ -193,9 +195,11 @@ Json estimate_document(const EstimateReport& report) {
                       {"every_rank_bytes", report.load.every_rank.count()},
                       {"one_loader_bytes", report.load.one_loader.count()},
                       {"fits", host ? Json(report.load.every_rank <= *host ? "yes" : "no") : Json(nullptr)}};
-  // Merging a sharded checkpoint reads fp32 master weights, with both moments or without; one tensor at a time needs one tensor.
+  // Merging a sharded checkpoint reads fp32 master weights, with both moments or without; one tensor at a time needs
+  // one tensor.
   std::uint64_t largest_tensor = 0;
-  for (const models::Parameter& p : model.parameters) largest_tensor = std::max(largest_tensor, p.shape.elements().count());
+  for (const models::Parameter& p : model.parameters)
+    largest_tensor = std::max(largest_tensor, p.shape.elements().count());
   document["consolidate"] = {{"with_states_bytes", (s.total * DType::kFp32 * 3).count()},
                              {"weights_bytes", (s.total * DType::kFp32).count()},
                              {"streaming_bytes", (Elements(largest_tensor) * DType::kFp32).count()}};

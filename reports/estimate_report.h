@@ -1,4 +1,5 @@
-// What `estimate` says, as a document and as text for people. Main types: EstimateReport. Depends on simulator and planner.
+// What `estimate` says, as a document and as text for people. Main types: EstimateReport. Depends on simulator and
+// planner.
 #pragma once
 
 #include <optional>

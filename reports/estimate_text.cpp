@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 #include "reports/estimate_report.h"
@@ -10,7 +10,9 @@ namespace {
 
 using simulator::Tier;
 
-std::string size(std::uint64_t bytes) { return format_size(Bytes(bytes)); }
+std::string size(std::uint64_t bytes) {
+  return format_size(Bytes(bytes));
+}
 
 /// "optimizer to cpu, weights to cpu", or "nothing".
 std::string offloads(const planner::Strategy& s) {
@@ -62,8 +64,9 @@ std::string peak_section(const PeakRow& row) {
 
 std::string estimate_text(const EstimateReport& report) {
   const models::ParameterSummary& s = report.summary;
-  std::string text = fmt::format("{} ({}): {} parameters in {} tensors, {} trained", report.model->name, report.model->family,
-                                 format_count(s.total.count()), s.tensor_count, format_count(report.trainable.count()));
+  std::string text =
+      fmt::format("{} ({}): {} parameters in {} tensors, {} trained", report.model->name, report.model->family,
+                  format_count(s.total.count()), s.tensor_count, format_count(report.trainable.count()));
   if (s.active != s.total) text += fmt::format(", {} used per token", format_count(s.active.count()));
   text += fmt::format("\n{}, {} GPU{}, {}, {}\n", planner::name_of(report.spec.framework), report.spec.gpus,
                       report.spec.gpus > 1 ? "s" : "", planner::name_of(report.spec.precision),

@@ -1,8 +1,8 @@
 #include "reports/perfetto.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace zeroplan::reports {
 namespace {
@@ -32,7 +32,8 @@ Json task_event(const planner::Step& step, const Task& task, const simulator::Ti
 
 Json perfetto_trace(const planner::Plan& plan, const simulator::Simulation& simulation) {
   Json events = Json::array();
-  events.push_back(name_event("process_name", 0, fmt::format("{}, one of {} ranks (simulated)", plan.model.name, plan.training.gpus)));
+  events.push_back(name_event("process_name", 0,
+                              fmt::format("{}, one of {} ranks (simulated)", plan.model.name, plan.training.gpus)));
   for (const Lane lane : plan.lanes) {
     events.push_back(name_event("thread_name", static_cast<int>(lane), std::string(planner::name_of(lane))));
   }

@@ -1,8 +1,8 @@
 #include "reports/plan_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 
@@ -23,7 +23,9 @@ Json tier_json(const PlanChoice& choice, Tier tier) {
   const planner::TierPlan& t = choice.plan.tier(tier);
   const planner::Machine& machine = choice.plan.machine;
   const std::uint64_t ranks = choice.plan.training.ranks_per_node();
-  const auto budget = tier == Tier::kDevice ? machine.device_bytes : tier == Tier::kHost ? machine.host_bytes : machine.disk_bytes;
+  const auto budget = tier == Tier::kDevice ? machine.device_bytes
+                      : tier == Tier::kHost ? machine.host_bytes
+                                            : machine.disk_bytes;
   const Bytes need = tier == Tier::kDevice ? t.arena + machine.context_bytes : t.arena * ranks;
   Json holders = Json::array();
   for (const auto& holder : planner::holders_by_kind(choice.plan, tier)) {
@@ -75,7 +77,8 @@ std::string tier_line(const PlanChoice& choice, Tier tier) {
   if (t.arena == Bytes()) return "";
   const double gap = 100 * (static_cast<double>(t.arena.count()) / static_cast<double>(t.lower_bound.count()) - 1);
   return fmt::format("  {:<8}{:>14}{:>14}{:>14}{:>9.2f}%\n", planner::name_of(tier),
-                     t.budget ? format_size(*t.budget) : "no limit", format_size(t.arena), format_size(t.lower_bound), gap);
+                     t.budget ? format_size(*t.budget) : "no limit", format_size(t.arena), format_size(t.lower_bound),
+                     gap);
 }
 
 }  // namespace
@@ -112,11 +115,11 @@ Json plan_document(const PlanChoice& choice, Json params, Json states) {
 std::string plan_text(const PlanChoice& choice) {
   const planner::Plan& plan = choice.plan;
   const planner::Strategy& s = plan.strategy;
-  std::string text = fmt::format("{}: fits {} on {} x {}\n\n", plan.model.name,
-                                 planner::name_of(choice.fit.verdict), plan.training.gpus, plan.machine.name);
-  text += fmt::format("  ZeRO stage {}, recompute {}, micro-batch {} x accumulation {} x {} ranks, {} tokens, {}\n", s.stage,
-                      planner::name_of(s.recompute), s.micro_batch, s.accumulation, plan.training.gpus, plan.training.seq,
-                      planner::name_of(plan.training.precision));
+  std::string text = fmt::format("{}: fits {} on {} x {}\n\n", plan.model.name, planner::name_of(choice.fit.verdict),
+                                 plan.training.gpus, plan.machine.name);
+  text += fmt::format("  ZeRO stage {}, recompute {}, micro-batch {} x accumulation {} x {} ranks, {} tokens, {}\n",
+                      s.stage, planner::name_of(s.recompute), s.micro_batch, s.accumulation, plan.training.gpus,
+                      plan.training.seq, planner::name_of(plan.training.precision));
   text += fmt::format("  predicted: {} a step, {:.0f} tokens/s, {} of communication not hidden\n\n",
                       format_duration(choice.predicted.step), choice.predicted.tokens_per_s,
                       format_duration(choice.predicted.exposed_comm));

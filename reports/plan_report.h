@@ -6,8 +6,8 @@
 
 namespace zeroplan::reports {
 
-/// The keys `model, params, framework, gpus, nodes, states, fits, limit, strategy, tiers, predicted, alternatives, why, notes`.
-/// `params` and `states` come from the estimate of the same run.
+/// The keys `model, params, framework, gpus, nodes, states, fits, limit, strategy, tiers, predicted, alternatives, why,
+/// notes`. `params` and `states` come from the estimate of the same run.
 Json plan_document(const planner::PlanChoice& choice, Json params, Json states);
 
 /// For people: verdict, decisions, tiers with bounds, reasons.

@@ -1,10 +1,10 @@
 #include "runtime/arena.h"
 
-#include <fmt/format.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
 
 #include "models/core/text.h"
 
@@ -24,9 +24,11 @@ void fill_with_pattern(std::byte* data, std::size_t size) {
 
 Arena::Arena(Bytes size) : size_(round_up(size, sizeof(kUntouched))) {
   if (size_ == Bytes()) return;
-  void* address = ::mmap(nullptr, size_.count(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* address =
+      ::mmap(nullptr, size_.count(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) {
-    throw Error(ErrorCode::kIo, fmt::format("the system refused {} for an arena: {}", format_size(size_), std::strerror(errno)))
+    throw Error(ErrorCode::kIo,
+                fmt::format("the system refused {} for an arena: {}", format_size(size_), std::strerror(errno)))
         .hint("plan for less memory (--budget), or run on a machine with more");
   }
   data_ = static_cast<std::byte*>(address);
@@ -50,8 +52,8 @@ Arenas::Arenas(const planner::Plan& plan) : plan_(plan) {
   for (const planner::Buffer& buffer : plan.buffers) {
     const Bytes end = buffer.offset + buffer.bytes;
     if (end > plan.tier(buffer.tier).arena) {
-      throw Error(ErrorCode::kInvalidInput, fmt::format("buffer {} ends at {}, beyond its arena of {}", buffer.name, end.count(),
-                                                        plan.tier(buffer.tier).arena.count()));
+      throw Error(ErrorCode::kInvalidInput, fmt::format("buffer {} ends at {}, beyond its arena of {}", buffer.name,
+                                                        end.count(), plan.tier(buffer.tier).arena.count()));
     }
   }
 }

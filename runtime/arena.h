@@ -1,5 +1,5 @@
-// The memory of a run. Purpose: one allocation per tier, of the plan's size, made and touched before the first task; every pointer
-// comes from it. Main types: Arena, Arenas. Depends on planner/plan.
+// The memory of a run. Purpose: one allocation per tier, of the plan's size, made and touched before the first task;
+// every pointer comes from it. Main types: Arena, Arenas. Depends on planner/plan.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace zeroplan::runtime {
 
-/// A range of zero or more bytes from the system, aligned to a page, filled with a pattern that no computation leaves behind, so that
-/// what was written can be told from what was not.
+/// A range of zero or more bytes from the system, aligned to a page, filled with a pattern that no computation leaves
+/// behind, so that what was written can be told from what was not.
 class Arena {
  public:
   /// \throws Error{kIo} if the system refuses

@@ -1,12 +1,12 @@
 #include "runtime/calibrate.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <ctime>
 #include <thread>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "runtime/calibration/measure_kernels.h"
 #include "runtime/calibration/measure_system.h"
@@ -30,9 +30,11 @@ struct Extent {
 
 Extent extent_of(bool quick) {
   if (quick) {
-    return {{5, Seconds(5e-4)}, Flops(300'000'000), 1u << 19, 1u << 21, std::uint64_t{64} << 20, std::uint64_t{64} << 20, 51};
+    return {{5, Seconds(5e-4)},      Flops(300'000'000),      1u << 19, 1u << 21,
+            std::uint64_t{64} << 20, std::uint64_t{64} << 20, 51};
   }
-  return {{11, Seconds(2e-3)}, Flops(2'200'000'000), 1u << 22, 1u << 24, std::uint64_t{256} << 20, std::uint64_t{512} << 20, 201};
+  return {{11, Seconds(2e-3)},      Flops(2'200'000'000),     1u << 22, 1u << 24,
+          std::uint64_t{256} << 20, std::uint64_t{512} << 20, 201};
 }
 
 /// The point with the most work; null if there is none.
@@ -56,7 +58,8 @@ void summarise(Machine& machine) {
   if (const OpPoint* gather = largest(machine.rates.cpu_ops, "all_gather", 2)) {
     machine.rates.link_bytes = BytesPerSecond(0.5 * static_cast<double>(gather->work) / gather->time.value());
   }
-  if (const OpPoint* exchange = largest(machine.rates.cpu_ops, "exchange", 2)) machine.latencies.collective = exchange->time;
+  if (const OpPoint* exchange = largest(machine.rates.cpu_ops, "exchange", 2))
+    machine.latencies.collective = exchange->time;
 }
 
 }  // namespace
@@ -69,7 +72,8 @@ Machine calibrate(const CalibrateOptions& options) {
   machine.cores = cores;
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long page = ::sysconf(_SC_PAGE_SIZE);
-  if (pages > 0 && page > 0) machine.host_bytes = Bytes(static_cast<std::uint64_t>(pages)) * static_cast<std::uint64_t>(page);
+  if (pages > 0 && page > 0)
+    machine.host_bytes = Bytes(static_cast<std::uint64_t>(pages)) * static_cast<std::uint64_t>(page);
   const auto append = [](auto& to, auto points) { to.insert(to.end(), points.begin(), points.end()); };
   for (const std::uint64_t ranks : {1u, 2u}) {
     const RankTeam team(ranks, static_cast<int>(std::max<std::uint64_t>(cores / ranks, 1)), extent.effort);
@@ -78,7 +82,8 @@ Machine calibrate(const CalibrateOptions& options) {
     if (ranks == 1) machine.rates.device_bytes = machine.rates.host_bytes = measure_memory(team, extent.memory_bytes);
   }
   for (const std::size_t ranks : {1u, 2u, 4u}) {
-    append(machine.rates.cpu_ops, measure_collectives(ranks, extent.most_collective_bytes, extent.effort, options.progress));
+    append(machine.rates.cpu_ops,
+           measure_collectives(ranks, extent.most_collective_bytes, extent.effort, options.progress));
   }
   machine.latencies.task = measure_lane_switch(extent.switches);
   if (options.disk_dir) {

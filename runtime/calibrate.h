@@ -1,6 +1,6 @@
-// Measures this machine for plans on its CPU (interface.md, section 8). Purpose: a machine document whose figures come from the real
-// kernels, workers and loopback collectives, without ever seeing a model. Main types: CalibrateOptions, calibrate.
-// Must not depend on simulator or cli.
+// Measures this machine for plans on its CPU (interface.md, section 8). Purpose: a machine document whose figures come
+// from the real kernels, workers and loopback collectives, without ever seeing a model. Main types: CalibrateOptions,
+// calibrate. Must not depend on simulator or cli.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 namespace zeroplan::runtime {
 
 struct CalibrateOptions {
-  bool quick = false;                   ///< fewer repeats and smaller extents
-  std::optional<std::string> disk_dir;  ///< measure the disk that holds this folder
-  std::string command = "zeroplan calibrate";  ///< recorded in the document
+  bool quick = false;                                     ///< fewer repeats and smaller extents
+  std::optional<std::string> disk_dir;                    ///< measure the disk that holds this folder
+  std::string command = "zeroplan calibrate";             ///< recorded in the document
   std::function<void(const std::string& what)> progress;  ///< may be empty
 };
 

@@ -1,4 +1,5 @@
-// Random numbers by position instead of by sequence, so that any shard of any world size gets the same values. Depends on nothing.
+// Random numbers by position instead of by sequence, so that any shard of any world size gets the same values. Depends
+// on nothing.
 #pragma once
 
 #include <cstdint>

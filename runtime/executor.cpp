@@ -1,8 +1,8 @@
 #include "runtime/executor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "runtime/poison.h"
 
@@ -14,14 +14,17 @@ using planner::Plan;
 using planner::Task;
 
 /// Fills so many bytes with NaN; buffers of odd sizes keep their last bytes.
-void poison(std::byte* data, std::size_t bytes) { fill_with_pattern(data, bytes / 4 * 4); }
+void poison(std::byte* data, std::size_t bytes) {
+  fill_with_pattern(data, bytes / 4 * 4);
+}
 
 }  // namespace
 
 /// A task's body with what is measured about its memory.
 class Executor::TrackedBody final : public TaskBody {
  public:
-  TrackedBody(const Plan& plan, const Task& task, std::unique_ptr<TaskBody> body) : task_(task), body_(std::move(body)) {
+  TrackedBody(const Plan& plan, const Task& task, std::unique_ptr<TaskBody> body)
+      : task_(task), body_(std::move(body)) {
     for (const auto* accesses : {&task.reads, &task.writes}) {
       for (const Access& access : *accesses) {
         const planner::Buffer& buffer = plan.buffers.at(access.buffer);
@@ -55,7 +58,8 @@ class Executor::TrackedBody final : public TaskBody {
   bool has_run_ = false;
 };
 
-Executor::Executor(const Plan& plan, Collectives& collectives, TaskHooks& hooks, StopSignal& stop, const ExecutorOptions& options)
+Executor::Executor(const Plan& plan, Collectives& collectives, TaskHooks& hooks, StopSignal& stop,
+                   const ExecutorOptions& options)
     : plan_(plan), collectives_(collectives), arenas_(plan), workers_(options.threads), order_(plan) {
   ZP_CHECK(collectives.size() == plan.partition.ranks);
   const TaskContext context{plan_, arenas_, collectives_, workers_, hooks};
@@ -76,7 +80,8 @@ Executor::Executor(const Plan& plan, Collectives& collectives, TaskHooks& hooks,
     const auto dying = dying_bytes(plan);
     for (std::size_t s = 0; s < dying.size(); ++s) {
       for (std::size_t t = 0; t < dying[s].size(); ++t) {
-        for (const Access& access : dying[s][t]) bodies_[s][t]->add_poison(arenas_.address(access), access.bytes.count());
+        for (const Access& access : dying[s][t])
+          bodies_[s][t]->add_poison(arenas_.address(access), access.bytes.count());
       }
     }
   }
@@ -96,7 +101,9 @@ void Executor::start_phase(std::string_view name, const StepPosition& position) 
   throw Error(ErrorCode::kInvalidInput, fmt::format("the plan has no phase {}", name));
 }
 
-kernels::StepScalars& Executor::scalars() { return *reinterpret_cast<kernels::StepScalars*>(arenas_.address(scalars_)); }
+kernels::StepScalars& Executor::scalars() {
+  return *reinterpret_cast<kernels::StepScalars*>(arenas_.address(scalars_));
+}
 
 Bytes Executor::used(planner::Tier tier) const {
   Bytes most;

@@ -1,6 +1,6 @@
-// Executes a plan on one rank and nothing else. Purpose: the runtime's centre: arenas of the plan's sizes, a body for every task, lanes
-// that run them in plan order. Main types: ExecutorOptions, Executor. Knows neither data nor files: TaskHooks brings them.
-// Must not depend on simulator, reports or cli.
+// Executes a plan on one rank and nothing else. Purpose: the runtime's centre: arenas of the plan's sizes, a body for
+// every task, lanes that run them in plan order. Main types: ExecutorOptions, Executor. Knows neither data nor files:
+// TaskHooks brings them. Must not depend on simulator, reports or cli.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,17 @@
 namespace zeroplan::runtime {
 
 struct ExecutorOptions {
-  int threads = 1;       ///< of the compute lane
-  bool poison = false;   ///< test: bytes become NaN when their buffer's live range ends
+  int threads = 1;      ///< of the compute lane
+  bool poison = false;  ///< test: bytes become NaN when their buffer's live range ends
 };
 
 /// One rank. All calls from one thread; between `start_...` and `wait` its lanes run.
 class Executor {
  public:
-  /// Allocates and touches the arenas, resolves every task, starts the lanes. `plan`, `collectives`, `hooks` and `stop` must outlive it.
-  /// \throws Error{kIo, kInvalidInput, kUnsupported}
-  Executor(const planner::Plan& plan, Collectives& collectives, TaskHooks& hooks, StopSignal& stop, const ExecutorOptions& options);
+  /// Allocates and touches the arenas, resolves every task, starts the lanes. `plan`, `collectives`, `hooks` and `stop`
+  /// must outlive it. \throws Error{kIo, kInvalidInput, kUnsupported}
+  Executor(const planner::Plan& plan, Collectives& collectives, TaskHooks& hooks, StopSignal& stop,
+           const ExecutorOptions& options);
   ~Executor();
 
   /// \throws Error{kInvalidInput} if the plan lacks the phase

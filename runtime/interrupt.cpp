@@ -7,7 +7,9 @@ namespace {
 std::atomic<bool> requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void request(int) { requested.store(true); }
+void request(int) {
+  requested.store(true);
+}
 
 }  // namespace
 
@@ -26,6 +28,8 @@ InterruptFlag::~InterruptFlag() {
   ::sigaction(SIGTERM, &old_terminate_, nullptr);
 }
 
-const std::atomic<bool>& InterruptFlag::flag() const { return requested; }
+const std::atomic<bool>& InterruptFlag::flag() const {
+  return requested;
+}
 
 }  // namespace zeroplan::runtime

@@ -6,7 +6,8 @@
 
 namespace zeroplan::runtime {
 
-/// While one exists, SIGINT and SIGTERM set its flag; a second signal ends the process as the system would. One at a time.
+/// While one exists, SIGINT and SIGTERM set its flag; a second signal ends the process as the system would. One at a
+/// time.
 class InterruptFlag {
  public:
   InterruptFlag();

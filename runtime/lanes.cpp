@@ -9,15 +9,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 bool is_comm(std::uint32_t lane) {
-  return lane == static_cast<std::uint32_t>(planner::Lane::kGather) || lane == static_cast<std::uint32_t>(planner::Lane::kReduce);
+  return lane == static_cast<std::uint32_t>(planner::Lane::kGather) ||
+         lane == static_cast<std::uint32_t>(planner::Lane::kReduce);
 }
 
 }  // namespace
 
-Lanes::Lanes(const planner::Plan& plan, const TaskOrder& order, std::vector<std::vector<TaskBody*>> bodies, StopSignal& stop)
+Lanes::Lanes(const planner::Plan& plan, const TaskOrder& order, std::vector<std::vector<TaskBody*>> bodies,
+             StopSignal& stop)
     : order_(order), stop_(stop), entries_(plan.steps.size()) {
   for (const planner::Lane lane : plan.lanes) active_.push_back(static_cast<std::size_t>(lane));
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {

@@ -1,5 +1,6 @@
-// The threads of one rank. Purpose: each lane runs its tasks in plan order and waits for others by counters; nothing is allocated
-// between the begin and the end of a step. Main types: TaskBody, StepPosition, LaneTotals, Lanes. Knows the order, not the work.
+// The threads of one rank. Purpose: each lane runs its tasks in plan order and waits for others by counters; nothing is
+// allocated between the begin and the end of a step. Main types: TaskBody, StepPosition, LaneTotals, Lanes. Knows the
+// order, not the work.
 #pragma once
 
 #include <array>
@@ -38,7 +39,8 @@ struct LaneTotals {
 class Lanes {
  public:
   /// \param bodies  by step and position; the caller keeps them alive
-  Lanes(const planner::Plan& plan, const TaskOrder& order, std::vector<std::vector<TaskBody*>> bodies, StopSignal& stop);
+  Lanes(const planner::Plan& plan, const TaskOrder& order, std::vector<std::vector<TaskBody*>> bodies,
+        StopSignal& stop);
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -70,7 +72,8 @@ class Lanes {
   void serve(std::size_t lane);
   void run_phase(std::size_t lane);
   void run_updates(std::size_t lane);
-  void run_step(std::size_t lane, std::size_t step, const StepPosition& position, const std::size_t* previous, LaneTotals& totals);
+  void run_step(std::size_t lane, std::size_t step, const StepPosition& position, const std::size_t* previous,
+                LaneTotals& totals);
   void wait_for(const WaitPoint& point, const Base& base, LaneTotals& totals) const;
   void start();
   void advance_base(std::size_t step, Base& base) const;
@@ -78,8 +81,8 @@ class Lanes {
   const TaskOrder& order_;
   StopSignal& stop_;
   std::vector<std::array<std::vector<Entry>, planner::kLaneCount>> entries_;  ///< by step
-  std::vector<std::size_t> active_;                                          ///< lanes of the plan
-  std::array<Timeline, planner::kLaneCount> ended_;                          ///< tasks that each lane has ended
+  std::vector<std::size_t> active_;                                           ///< lanes of the plan
+  std::array<Timeline, planner::kLaneCount> ended_;                           ///< tasks that each lane has ended
   std::array<Totals, planner::kLaneCount> totals_;
   // The command: written while all lanes are idle, read after `commands_` grew.
   bool quits_ = false;

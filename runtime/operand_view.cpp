@@ -25,7 +25,8 @@ OperandView OperandViews::view(const models::Operand& operand) const {
   view.columns = operand.columns == 0 ? width : operand.columns;
   view.stride = width;
   if (operand.first_row + view.rows > all_rows || operand.first_column + view.columns > width) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("program {}: an operand exceeds tensor {}", program_.name, tensor.name));
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("program {}: an operand exceeds tensor {}", program_.name, tensor.name));
   }
   view.data = address(tensor) + (operand.first_row * width + operand.first_column) * size_of(tensor.dtype);
   return view;
@@ -33,9 +34,8 @@ OperandView OperandViews::view(const models::Operand& operand) const {
 
 std::byte* OperandViews::inside(planner::BufferId buffer, Bytes offset, const ProgramTensor& tensor) const {
   if (buffer == planner::kNoBuffer || offset + tensor.bytes() > arenas_.size(buffer)) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("task {}: tensor {} of {} bytes at {} has no room in its buffer", task_.key, tensor.name,
-                            tensor.bytes().count(), offset.count()))
+    throw Error(ErrorCode::kInvalidInput, fmt::format("task {}: tensor {} of {} bytes at {} has no room in its buffer",
+                                                      task_.key, tensor.name, tensor.bytes().count(), offset.count()))
         .hint("the plan is damaged or was made by another version: make it again");
   }
   return arenas_.address(buffer) + offset.count();

@@ -20,7 +20,11 @@ std::optional<Bytes> status_value(const std::string& key) {
 
 }  // namespace
 
-std::optional<Bytes> resident_peak() { return status_value("VmHWM"); }
-std::optional<Bytes> resident_now() { return status_value("VmRSS"); }
+std::optional<Bytes> resident_peak() {
+  return status_value("VmHWM");
+}
+std::optional<Bytes> resident_now() {
+  return status_value("VmRSS");
+}
 
 }  // namespace zeroplan::runtime

@@ -1,9 +1,9 @@
 #include "runtime/program_binding.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "runtime/operand_view.h"
 
@@ -71,7 +71,9 @@ class ProgramBinder {
   }
 
  private:
-  OperandView read(const Op& op, std::size_t i) const { return i < op.reads.size() ? views_.view(op.reads[i]) : OperandView(); }
+  OperandView read(const Op& op, std::size_t i) const {
+    return i < op.reads.size() ? views_.view(op.reads[i]) : OperandView();
+  }
   OperandView write(const Op& op, std::size_t i) const {
     return i < op.writes.size() ? views_.view(op.writes[i]) : OperandView();
   }
@@ -80,8 +82,8 @@ class ProgramBinder {
   /// The scratch of an op, of at least `needed` bytes.
   static void* workspace(const Op& op, const OperandView& view, Bytes needed) {
     if (needed > Bytes() && (view.data == nullptr || view.bytes() < needed)) {
-      throw Error(ErrorCode::kInvalidInput,
-                  fmt::format("op {} has {} bytes of workspace, its kernel needs {}", op.name, view.bytes().count(), needed.count()))
+      throw Error(ErrorCode::kInvalidInput, fmt::format("op {} has {} bytes of workspace, its kernel needs {}", op.name,
+                                                        view.bytes().count(), needed.count()))
           .hint("the plan was made by another version of zeroplan: make it again");
     }
     return view.data;

@@ -1,5 +1,5 @@
-// A compute task with every operand resolved to an address. Purpose: bind once at start, so that a step only calls kernels.
-// Main types: BoundOp, BoundProgram. Depends on planner/plan and kernels.
+// A compute task with every operand resolved to an address. Purpose: bind once at start, so that a step only calls
+// kernels. Main types: BoundOp, BoundProgram. Depends on planner/plan and kernels.
 #pragma once
 
 #include <variant>
@@ -14,9 +14,9 @@ namespace zeroplan::runtime {
 using BoundOp = std::variant<kernels::EmbeddingForward, kernels::EmbeddingBackward, kernels::LayerNormForward,
                              kernels::LayerNormBackward, kernels::RmsNormForward, kernels::RmsNormBackward,
                              kernels::LinearForward, kernels::LinearBackwardInput, kernels::LinearBackwardWeight,
-                             kernels::Rotary, kernels::AttentionForward, kernels::AttentionBackward, kernels::GeluForward,
-                             kernels::GeluBackward, kernels::GatedSiluForward, kernels::GatedSiluBackward, kernels::Add,
-                             kernels::CrossEntropy, kernels::LossSum>;
+                             kernels::Rotary, kernels::AttentionForward, kernels::AttentionBackward,
+                             kernels::GeluForward, kernels::GeluBackward, kernels::GatedSiluForward,
+                             kernels::GatedSiluBackward, kernels::Add, kernels::CrossEntropy, kernels::LossSum>;
 
 /// Bytes that are zeroed before the first op.
 struct ClearedRange {
@@ -33,8 +33,8 @@ struct BoundProgram {
   void run(kernels::Workers& workers) const;
 };
 
-/// Resolves `task`, whose work is a ComputeWork. \throws Error{kInvalidInput} if an operand lies outside of its buffer or a scratch
-/// is smaller than its kernel asks for: such a plan was made for another program.
+/// Resolves `task`, whose work is a ComputeWork. \throws Error{kInvalidInput} if an operand lies outside of its buffer
+/// or a scratch is smaller than its kernel asks for: such a plan was made for another program.
 BoundProgram bind_program(const planner::Plan& plan, const planner::Task& task, const Arenas& arenas);
 
 }  // namespace zeroplan::runtime

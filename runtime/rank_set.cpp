@@ -22,7 +22,9 @@ void RankSet::start_updates(std::uint64_t first_update, const UpdateGate& gate) 
   for (auto& executor : executors_) executor->start_updates(first_update, gate);
 }
 
-void RankSet::finish_updates() { wait_for_all(); }
+void RankSet::finish_updates() {
+  wait_for_all();
+}
 
 void RankSet::wait_for_all() {
   try {

@@ -1,4 +1,5 @@
-// The ranks that live in this process. Purpose: start, stop and fail together. Main type: RankSet. Depends on executor and comm.
+// The ranks that live in this process. Purpose: start, stop and fail together. Main type: RankSet. Depends on executor
+// and comm.
 #pragma once
 
 #include <functional>

@@ -23,7 +23,8 @@ kernels::RotaryTable rotary_settings(const models::DecoderShape& shape, std::uin
     table.high_frequency_factor = scaling.at("high_freq_factor").as_number();
     table.original_positions = scaling.at("original_max_position_embeddings").as_number();
   } else {
-    throw Error(ErrorCode::kUnsupported, fmt::format("rope_type {}: the runtime knows default, linear and llama3", type));
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("rope_type {}: the runtime knows default, linear and llama3", type));
   }
   return table;
 }

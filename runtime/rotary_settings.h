@@ -6,7 +6,8 @@
 
 namespace zeroplan::runtime {
 
-/// For `positions` positions; the caller sets `table`. \throws Error{kUnsupported} for a scaling other than linear and llama3
+/// For `positions` positions; the caller sets `table`. \throws Error{kUnsupported} for a scaling other than linear and
+/// llama3
 kernels::RotaryTable rotary_settings(const models::DecoderShape& shape, std::uint64_t positions);
 
 }  // namespace zeroplan::runtime

@@ -7,7 +7,8 @@ namespace {
 
 using planner::BufferId;
 
-std::byte* inside(const planner::Plan& plan, const Arenas& arenas, BufferId buffer, Elements first, Elements count, DType dtype) {
+std::byte* inside(const planner::Plan& plan, const Arenas& arenas, BufferId buffer, Elements first, Elements count,
+                  DType dtype) {
   if (buffer == planner::kNoBuffer) return nullptr;
   if ((first + count) * dtype > arenas.size(buffer)) {
     throw Error(ErrorCode::kInvalidInput, fmt::format("elements {} to {} do not lie in buffer {}", first.count(),
@@ -19,8 +20,8 @@ std::byte* inside(const planner::Plan& plan, const Arenas& arenas, BufferId buff
 
 }  // namespace
 
-StatePiece resolve_piece(const planner::Plan& plan, const planner::UpdatePiece& piece, std::uint64_t rank, const Arenas& arenas,
-                         bool shard_only) {
+StatePiece resolve_piece(const planner::Plan& plan, const planner::UpdatePiece& piece, std::uint64_t rank,
+                         const Arenas& arenas, bool shard_only) {
   const planner::ShardGroup& group = plan.partition.groups.at(piece.piece.group);
   const Elements begin(piece.piece.begin);
   const Elements count = Elements(piece.piece.end) - begin;
@@ -32,7 +33,8 @@ StatePiece resolve_piece(const planner::Plan& plan, const planner::UpdatePiece& 
   result.parameter_dtype = planner::compute_dtype(precision);
   result.parameters =
       inside(plan, arenas, piece.parameters, first(piece.parameters_are_shard), count, result.parameter_dtype);
-  result.gradients = inside(plan, arenas, piece.gradients, first(piece.gradients_are_shard), count, result.parameter_dtype);
+  result.gradients =
+      inside(plan, arenas, piece.gradients, first(piece.gradients_are_shard), count, result.parameter_dtype);
   const Elements state = first(piece.states_are_shard);
   result.master = reinterpret_cast<float*>(inside(plan, arenas, piece.master, state, count, DType::kFp32));
   for (const BufferId moment : piece.moments) {
@@ -41,7 +43,8 @@ StatePiece resolve_piece(const planner::Plan& plan, const planner::UpdatePiece& 
   return result;
 }
 
-GroupState resolve_group(const planner::Plan& plan, const planner::UpdatePiece& piece, std::uint64_t rank, const Arenas& arenas) {
+GroupState resolve_group(const planner::Plan& plan, const planner::UpdatePiece& piece, std::uint64_t rank,
+                         const Arenas& arenas) {
   const planner::ShardGroup& group = plan.partition.groups.at(piece.piece.group);
   const Elements shard_begin = group.shard * rank;
   const planner::Precision precision = plan.training.precision;

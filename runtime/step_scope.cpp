@@ -7,8 +7,14 @@ thread_local bool inside = false;
 
 }  // namespace
 
-bool is_inside_training_step() { return inside; }
-TrainingStepScope::TrainingStepScope() { inside = true; }
-TrainingStepScope::~TrainingStepScope() { inside = false; }
+bool is_inside_training_step() {
+  return inside;
+}
+TrainingStepScope::TrainingStepScope() {
+  inside = true;
+}
+TrainingStepScope::~TrainingStepScope() {
+  inside = false;
+}
 
 }  // namespace zeroplan::runtime

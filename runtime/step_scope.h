@@ -1,4 +1,5 @@
-// Says whether this thread is between the begin and the end of a training step, where nothing may be allocated. Tests ask.
+// Says whether this thread is between the begin and the end of a training step, where nothing may be allocated. Tests
+// ask.
 #pragma once
 
 namespace zeroplan::runtime {

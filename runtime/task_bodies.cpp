@@ -1,8 +1,8 @@
 #include "runtime/task_bodies.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "kernels/adamw.h"
 #include "kernels/ranges.h"
@@ -22,7 +22,9 @@ struct NormPartial {
 static_assert(sizeof(NormPartial) == planner::kNormPartialBytes.count());
 static_assert(Bytes(sizeof(kernels::StepScalars)) <= planner::kStepScalarsBytes);
 
-Channel channel_of(const Task& task) { return task.lane == planner::Lane::kGather ? Channel::kGather : Channel::kReduce; }
+Channel channel_of(const Task& task) {
+  return task.lane == planner::Lane::kGather ? Channel::kGather : Channel::kReduce;
+}
 
 kernels::StepScalars* scalars_at(const TaskContext& context, planner::BufferId buffer) {
   if (buffer == planner::kNoBuffer) return nullptr;
@@ -54,7 +56,9 @@ class ComputeBody final : public TaskBody {
 class CollectiveBody final : public TaskBody {
  public:
   CollectiveBody(const TaskContext& context, const Task& task)
-      : kind_(std::get<planner::CollectiveWork>(task.work).kind), channel_(channel_of(task)), collectives_(context.collectives) {
+      : kind_(std::get<planner::CollectiveWork>(task.work).kind),
+        channel_(channel_of(task)),
+        collectives_(context.collectives) {
     const auto& work = std::get<planner::CollectiveWork>(task.work);
     call_.dtype = work.dtype;
     call_.source_is_shard = work.source_is_shard;
@@ -110,7 +114,8 @@ class NormBody final : public TaskBody {
   void run(const StepPosition&) override {
     double sum = 0;
     for (const StatePiece& piece : pieces_) {
-      sum += kernels::cpu::sum_of_squares({.dtype = piece.parameter_dtype, .count = piece.count, .x = piece.gradients}, workers_);
+      sum += kernels::cpu::sum_of_squares({.dtype = piece.parameter_dtype, .count = piece.count, .x = piece.gradients},
+                                          workers_);
     }
     *partial_ = {sum, scalars_->loss_sum};
   }
@@ -240,7 +245,8 @@ class FillBody final : public TaskBody {
 /// kLoad and kSave.
 class GroupBody final : public TaskBody {
  public:
-  GroupBody(const TaskContext& context, const Task& task) : hooks_(context.hooks), saves_(task.kind == TaskKind::kSave) {
+  GroupBody(const TaskContext& context, const Task& task)
+      : hooks_(context.hooks), saves_(task.kind == TaskKind::kSave) {
     for (const planner::UpdatePiece& piece : std::get<planner::StateWork>(task.work).pieces) {
       groups_.push_back(resolve_group(context.plan, piece, context.collectives.rank(), context.arenas));
     }

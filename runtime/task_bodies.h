@@ -1,5 +1,5 @@
-// What each kind of task does on the CPU. Purpose: the one place that turns planned work into calls of kernels, collectives and
-// hooks. Main types: TaskHooks, InputTarget, TaskBodyMaker. Depends on planner/plan, kernels and comm.
+// What each kind of task does on the CPU. Purpose: the one place that turns planned work into calls of kernels,
+// collectives and hooks. Main types: TaskHooks, InputTarget, TaskBodyMaker. Depends on planner/plan, kernels and comm.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,14 @@ namespace zeroplan::runtime {
 
 /// Where the next micro-batch goes.
 struct InputTarget {
-  std::int32_t* tokens = nullptr;  ///< [micro_batch x seq]
-  std::int32_t* labels = nullptr;  ///< likewise
+  std::int32_t* tokens = nullptr;           ///< [micro_batch x seq]
+  std::int32_t* labels = nullptr;           ///< likewise
   kernels::StepScalars* scalars = nullptr;  ///< null but in the first micro-step of an update, and in eval
   bool trains = true;                       ///< false: eval
 };
 
-/// What the executor asks of the one who trains; called on lanes' threads. `input` and `finished` must not allocate memory.
+/// What the executor asks of the one who trains; called on lanes' threads. `input` and `finished` must not allocate
+/// memory.
 class TaskHooks {
  public:
   virtual ~TaskHooks() = default;
@@ -43,6 +44,7 @@ struct TaskContext {
 };
 
 /// \throws Error{kInvalidInput, kUnsupported}
-std::unique_ptr<TaskBody> make_task_body(const TaskContext& context, const planner::Step& step, const planner::Task& task);
+std::unique_ptr<TaskBody> make_task_body(const TaskContext& context, const planner::Step& step,
+                                         const planner::Task& task);
 
 }  // namespace zeroplan::runtime

@@ -1,9 +1,9 @@
 #include "runtime/task_order.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
+
+#include <fmt/format.h>
 
 namespace zeroplan::runtime {
 namespace {
@@ -15,7 +15,9 @@ using planner::Task;
 /// Where a task stands.
 using Places = std::map<std::string_view, WaitPoint>;
 
-std::uint32_t lane_of(const Task& task) { return static_cast<std::uint32_t>(task.lane); }
+std::uint32_t lane_of(const Task& task) {
+  return static_cast<std::uint32_t>(task.lane);
+}
 
 /// Keeps the latest point of each lane.
 void add_point(std::vector<WaitPoint>& points, const WaitPoint& point) {
@@ -43,8 +45,9 @@ StepOrder order_of(const Plan& plan, const Step& step, const std::vector<Places>
     for (const planner::TaskId id : task.waits) {
       const auto found = earlier.find(id);
       if (found == earlier.end()) {
-        throw Error(ErrorCode::kInvalidInput, fmt::format("step {}: task {} waits for {}, which is no earlier task of the step",
-                                                          step.name, task.key, id));
+        throw Error(ErrorCode::kInvalidInput,
+                    fmt::format("step {}: task {} waits for {}, which is no earlier task of the step", step.name,
+                                task.key, id));
       }
       if (found->second.lane != lane) add_point(waits.same_step, found->second);
     }
@@ -54,7 +57,8 @@ StepOrder order_of(const Plan& plan, const Step& step, const std::vector<Places>
         if (!plan.steps[before].is_training()) continue;
         for (const std::string& key : task.waits_previous) {
           const auto found = places[before].find(key);
-          if (found != places[before].end() && found->second.lane != lane) add_point(waits.previous[before], found->second);
+          if (found != places[before].end() && found->second.lane != lane)
+            add_point(waits.previous[before], found->second);
         }
       }
     }
@@ -68,8 +72,8 @@ std::size_t index_of(const Plan& plan, std::string_view name) {
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     if (plan.steps[s].name == name) return s;
   }
-  throw Error(ErrorCode::kInvalidInput,
-              fmt::format("the plan has no step {}, expected one with accumulation {}", name, plan.strategy.accumulation));
+  throw Error(ErrorCode::kInvalidInput, fmt::format("the plan has no step {}, expected one with accumulation {}", name,
+                                                    plan.strategy.accumulation));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The waits of a plan's tasks, resolved to positions on lanes. Purpose: a lane only compares counters while a step runs.
-// Main types: WaitPoint, TaskOrder. Depends on planner/plan.
+// The waits of a plan's tasks, resolved to positions on lanes. Purpose: a lane only compares counters while a step
+// runs. Main types: WaitPoint, TaskOrder. Depends on planner/plan.
 #pragma once
 
 #include <array>

@@ -7,8 +7,8 @@
 
 namespace zeroplan::runtime {
 
-/// A timeline semaphore. No call allocates memory. Waiting threads spin briefly, yield, then sleep, because ranks may have more
-/// threads than the machine has cores.
+/// A timeline semaphore. No call allocates memory. Waiting threads spin briefly, yield, then sleep, because ranks may
+/// have more threads than the machine has cores.
 class Timeline {
  public:
   /// What `interrupt` adds: no count of finished tasks comes near.

@@ -1,10 +1,10 @@
 #include "runtime/trainer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+
+#include <fmt/format.h>
 
 namespace zeroplan::runtime {
 namespace {
@@ -19,7 +19,8 @@ void refuse_what_is_missing(const planner::Plan& plan) {
     throw Error(ErrorCode::kUnsupported, what).hint(hint);
   };
   if (!plan.model.native_obstacles.empty()) {
-    refuse(plan.model.native_obstacles.front(), "export the decisions instead: zeroplan tune --export deepspeed=ds_config.json");
+    refuse(plan.model.native_obstacles.front(),
+           "export the decisions instead: zeroplan tune --export deepspeed=ds_config.json");
   }
   const planner::TrainingSpec& training = plan.training;
   if (training.precision != planner::Precision::kFp32) {
@@ -92,13 +93,14 @@ class Trainer::Hooks final : public TaskHooks {
   std::uint64_t rank_;
 };
 
-Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const Batches& batches, const WeightSource& weights,
-                 const Schedule& schedule)
+Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const Batches& batches,
+                 const WeightSource& weights, const Schedule& schedule)
     : plan_(plan), settings_(settings), batches_(batches), weights_(weights), schedule_(schedule) {
   refuse_what_is_missing(plan);
   std::optional<Checkpoint> checkpoint;
   if (settings_.resume) {
-    if (!settings_.checkpoint_dir) throw Error(ErrorCode::kUsage, "--resume needs --checkpoint-dir").at({.key = "--resume"});
+    if (!settings_.checkpoint_dir)
+      throw Error(ErrorCode::kUsage, "--resume needs --checkpoint-dir").at({.key = "--resume"});
     checkpoint.emplace(*settings_.checkpoint_dir);
     checkpoint->check_matches(plan);
   }

@@ -1,5 +1,6 @@
-// The training loop. Purpose: drives the ranks of this process through a plan: init or resume, updates, checkpoints, and says what each
-// update gave. Main types: TrainSettings, StepReport, TrainSummary, Trainer. Depends on executor, data, optimizer, checkpoint, weights.
+// The training loop. Purpose: drives the ranks of this process through a plan: init or resume, updates, checkpoints,
+// and says what each update gave. Main types: TrainSettings, StepReport, TrainSummary, Trainer. Depends on executor,
+// data, optimizer, checkpoint, weights.
 #pragma once
 
 #include <atomic>
@@ -66,7 +67,8 @@ class Trainer {
  public:
   using OnStep = std::function<void(const StepReport&)>;
 
-  /// Allocates all memory, fills or restores the states. \throws Error for what is wrong with plan, weights or checkpoint
+  /// Allocates all memory, fills or restores the states. \throws Error for what is wrong with plan, weights or
+  /// checkpoint
   Trainer(const planner::Plan& plan, const TrainSettings& settings, const Batches& batches, const WeightSource& weights,
           const Schedule& schedule);
   ~Trainer();

@@ -5,8 +5,9 @@
 
 namespace zeroplan::runtime {
 
-/// Shared by all ranks of a process for one run of updates, which have no barrier between them: each begins once it was approved. An
-/// approval is never taken back, so that all lanes of all ranks see the same decision. Close it before the run is waited for.
+/// Shared by all ranks of a process for one run of updates, which have no barrier between them: each begins once it was
+/// approved. An approval is never taken back, so that all lanes of all ranks see the same decision. Close it before the
+/// run is waited for.
 class UpdateGate {
  public:
   /// Lets so many more updates begin.

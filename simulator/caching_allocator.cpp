@@ -10,21 +10,25 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kBlockRounding = 512;
-constexpr std::uint64_t kSmallRequest = kMiB;             // larger ones come from the large pool
+constexpr std::uint64_t kSmallRequest = kMiB;  // larger ones come from the large pool
 constexpr std::uint64_t kSmallSegment = 2 * kMiB;
-constexpr std::uint64_t kLargeSegment = 20 * kMiB;        // shared by requests below kOwnSegment
-constexpr std::uint64_t kOwnSegment = 10 * kMiB;          // from here on a segment is made to measure
+constexpr std::uint64_t kLargeSegment = 20 * kMiB;  // shared by requests below kOwnSegment
+constexpr std::uint64_t kOwnSegment = 10 * kMiB;    // from here on a segment is made to measure
 constexpr std::uint64_t kSegmentRounding = 2 * kMiB;
 // Segments of the driver never touch each other, so that blocks of two segments are never merged by address.
 constexpr std::uint64_t kSegmentGap = 2 * kMiB;
 // Room of the address space for one expandable segment.
 constexpr std::uint64_t kExpandableSpan = std::uint64_t{1} << 50;
 
-std::uint64_t round_to(std::uint64_t bytes, std::uint64_t multiple) { return round_up(Bytes(bytes), multiple).count(); }
+std::uint64_t round_to(std::uint64_t bytes, std::uint64_t multiple) {
+  return round_up(Bytes(bytes), multiple).count();
+}
 
 }  // namespace
 
-CachingAllocator::CachingAllocator(AllocatorOptions options) : options_(options) { last_of_segment_.fill(kNoBlock); }
+CachingAllocator::CachingAllocator(AllocatorOptions options) : options_(options) {
+  last_of_segment_.fill(kNoBlock);
+}
 
 std::uint64_t CachingAllocator::rounded(std::uint64_t bytes) const {
   if (bytes < kBlockRounding) return kBlockRounding;

@@ -1,6 +1,7 @@
-// PyTorch's CUDA caching allocator as a state machine. Purpose: from the order of allocations and frees alone, how much the
-// allocator hands out and how much it holds from the driver. Main types: AllocatorOptions, CachingAllocator.
-// Rules: c10's allocator (rounding, pools per stream, best fit, splitting, merging, expandable segments). Depends on models/core.
+// PyTorch's CUDA caching allocator as a state machine. Purpose: from the order of allocations and frees alone, how much
+// the allocator hands out and how much it holds from the driver. Main types: AllocatorOptions, CachingAllocator. Rules:
+// c10's allocator (rounding, pools per stream, best fit, splitting, merging, expandable segments). Depends on
+// models/core.
 #pragma once
 
 #include <array>
@@ -16,9 +17,10 @@ namespace zeroplan::simulator {
 /// What PYTORCH_CUDA_ALLOC_CONF may change, and the device's size.
 struct AllocatorOptions {
   bool expandable_segments = false;
-  std::uint32_t roundup_power2_divisions = 0;    ///< 0 or 1: off
+  std::uint32_t roundup_power2_divisions = 0;                   ///< 0 or 1: off
   std::optional<std::uint64_t> max_split_bytes = std::nullopt;  ///< blocks of at least so much are never split
-  std::optional<std::uint64_t> capacity_bytes = std::nullopt;   ///< the driver refuses beyond this; then cached segments are given back
+  std::optional<std::uint64_t> capacity_bytes =
+      std::nullopt;  ///< the driver refuses beyond this; then cached segments are given back
 };
 
 /// Streams have pools of their own: a block freed on one is never handed out on another.
@@ -36,7 +38,8 @@ class CachingAllocator {
 
   /// Hands out a block of at least `bytes`. No bytes give kNoBlock.
   BlockId allocate(std::uint64_t bytes, StreamId stream = 0);
-  /// Takes a block back at once (no foreign stream uses it). kNoBlock is ignored. \throws Error{kInternal} for a block that is free.
+  /// Takes a block back at once (no foreign stream uses it). kNoBlock is ignored. \throws Error{kInternal} for a block
+  /// that is free.
   void release(BlockId block);
   /// Gives back to the driver every segment that no block uses.
   void empty_cache();
@@ -87,8 +90,9 @@ class CachingAllocator {
   AllocatorOptions options_;
   std::vector<Block> blocks_;
   std::vector<BlockId> unused_ids_;
-  std::array<std::set<FreeKey>, 2 * kMostStreams> free_;       ///< by pool: small and large of each stream
-  std::array<BlockId, 2 * kMostStreams> last_of_segment_;      ///< expandable segments: the block at the top of each pool's segment
+  std::array<std::set<FreeKey>, 2 * kMostStreams> free_;  ///< by pool: small and large of each stream
+  std::array<BlockId, 2 * kMostStreams>
+      last_of_segment_;  ///< expandable segments: the block at the top of each pool's segment
   std::uint64_t next_address_ = 0;
   std::uint64_t allocated_ = 0;
   std::uint64_t reserved_ = 0;

@@ -8,7 +8,9 @@ namespace {
 constexpr double kBufferFactor = 1.5;  // additional_buffer_factor of both estimators
 
 /// int(x) of a double that holds bytes.
-std::uint64_t truncated(double bytes) { return static_cast<std::uint64_t>(bytes); }
+std::uint64_t truncated(double bytes) {
+  return static_cast<std::uint64_t>(bytes);
+}
 
 DeepspeedRow stage2_row(double params, double gpus, double ranks, bool offload) {
   DeepspeedRow row{.stage = 2, .offload_optimizer = offload, .offload_param = std::nullopt, .zero_init = std::nullopt};
@@ -22,7 +24,8 @@ DeepspeedRow stage2_row(double params, double gpus, double ranks, bool offload) 
   return row;
 }
 
-DeepspeedRow stage3_row(double params, double largest, double gpus, double nodes, bool optimizer, bool param, bool zero_init) {
+DeepspeedRow stage3_row(double params, double largest, double gpus, double nodes, bool optimizer, bool param,
+                        bool zero_init) {
   DeepspeedRow row{.stage = 3, .offload_optimizer = optimizer, .offload_param = param, .zero_init = zero_init};
   const double node_share = 1 / nodes;
   row.gpu_bytes = truncated(4 * largest);
@@ -37,18 +40,22 @@ DeepspeedRow stage3_row(double params, double largest, double gpus, double nodes
   return row;
 }
 
-std::string_view device(bool offload) { return offload ? "cpu " : "none"; }
+std::string_view device(bool offload) {
+  return offload ? "cpu " : "none";
+}
 
 }  // namespace
 
-std::vector<DeepspeedRow> deepspeed_table(Elements total, Elements largest, std::uint64_t gpus_per_node, std::uint64_t nodes) {
+std::vector<DeepspeedRow> deepspeed_table(Elements total, Elements largest, std::uint64_t gpus_per_node,
+                                          std::uint64_t nodes) {
   const double p = static_cast<double>(total.count());
   const double l = static_cast<double>(largest.count());
   const double g = static_cast<double>(gpus_per_node);
   const double n = static_cast<double>(nodes);
   std::vector<DeepspeedRow> rows;
   for (const bool offload : {true, false}) rows.push_back(stage2_row(p, g, g * n, offload));
-  constexpr std::array<std::array<bool, 2>, 3> kOffloads = {{{true, true}, {true, false}, {false, false}}};  // optimizer, parameters
+  constexpr std::array<std::array<bool, 2>, 3> kOffloads = {
+      {{true, true}, {true, false}, {false, false}}};  // optimizer, parameters
   for (const auto& [optimizer, param] : kOffloads) {
     for (const bool zero_init : {true, false}) rows.push_back(stage3_row(p, l, g, n, optimizer, param, zero_init));
   }

@@ -48,7 +48,8 @@ Window window_of(const StepGraph& graph, const std::vector<InstanceTimes>& insta
   return window;
 }
 
-/// How often a micro-step of the simulated cycle stands for one of the real cycle: the last middle step for those left out too.
+/// How often a micro-step of the simulated cycle stands for one of the real cycle: the last middle step for those left
+/// out too.
 double multiplicity(const StepGraph& graph, std::size_t micro_step) {
   const bool is_last_middle = graph.left_out > 0 && micro_step + 2 == graph.cycle.size();
   return is_last_middle ? 1.0 + static_cast<double>(graph.left_out) : 1.0;
@@ -88,13 +89,14 @@ double step_time(const StepGraph& graph, const std::vector<InstanceTimes>& insta
   return time;
 }
 
-std::vector<TimelineTask> timeline(const StepGraph& graph, const std::vector<InstanceTimes>& instances, const Window& window) {
+std::vector<TimelineTask> timeline(const StepGraph& graph, const std::vector<InstanceTimes>& instances,
+                                   const Window& window) {
   std::vector<TimelineTask> tasks;
   for (std::size_t m = 0; m < window.count; ++m) {
     const InstanceTimes& instance = instances[window.first + m];
     for (std::uint32_t t = 0; t < instance.start.size(); ++t) {
-      tasks.push_back({graph.steps[instance.step].step, static_cast<std::uint32_t>(m), t, instance.start[t] - window.begin_s,
-                       instance.end[t] - window.begin_s});
+      tasks.push_back({graph.steps[instance.step].step, static_cast<std::uint32_t>(m), t,
+                       instance.start[t] - window.begin_s, instance.end[t] - window.begin_s});
     }
   }
   return tasks;
@@ -124,7 +126,8 @@ Simulation simulate(const Plan& plan, const planner::CostModel& costs, const Sim
   record.source = planner::RecordSource::kSimulated;
   record.gpus = plan.training.gpus;
   record.step = Seconds(step_time(graph, instances, window));
-  if (record.step.value() > 0) record.tokens_per_s = static_cast<double>(plan.tokens_per_update()) / record.step.value();
+  if (record.step.value() > 0)
+    record.tokens_per_s = static_cast<double>(plan.tokens_per_update()) / record.step.value();
   add_lanes(record, plan, graph, instances, window);
   for (const auto& [tier, name] : planner::kNamesOf<Tier>) {
     MemoryTimeline memory = memory_timeline(plan, graph, instances, tier, options.keeps_timeline, window.begin_s);

@@ -1,10 +1,11 @@
-// Discrete-event run of a plan's training cycle over its lanes. Purpose: predict step time, exposed communication and memory before
-// anything runs. Ranks do the same things at the same time, so one rank is simulated. Main types: SimulationOptions, Simulation.
-// Must not depend on runtime or kernels.
+// Discrete-event run of a plan's training cycle over its lanes. Purpose: predict step time, exposed communication and
+// memory before anything runs. Ranks do the same things at the same time, so one rank is simulated. Main types:
+// SimulationOptions, Simulation. Must not depend on runtime or kernels.
 //
-// Lanes run their tasks in order; a task starts once its lane is free and its waits have ended (list scheduling). On the CPU back end
-// all lanes of all ranks share the cores: while they ask for more cores than there are, all of them slow down alike (processor
-// sharing). The cycle is repeated until it is in its steady state, in which the step time is the period.
+// Lanes run their tasks in order; a task starts once its lane is free and its waits have ended (list scheduling). On
+// the CPU back end all lanes of all ranks share the cores: while they ask for more cores than there are, all of them
+// slow down alike (processor sharing). The cycle is repeated until it is in its steady state, in which the step time is
+// the period.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct SimulationOptions {
 
 /// A task of the cycle that was looked at.
 struct TimelineTask {
-  std::uint32_t step = 0;      ///< index into Plan::steps
+  std::uint32_t step = 0;  ///< index into Plan::steps
   std::uint32_t micro_step = 0;
   std::uint32_t position = 0;  ///< index into Step::tasks
   double start_s = 0;          ///< from the begin of the cycle; tasks that run ahead are negative

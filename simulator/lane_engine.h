@@ -1,4 +1,5 @@
-// The event loop of the simulation: lanes, waits and shared cores. Main types: LaneEngine, TaskTimes. Used by event_simulator only.
+// The event loop of the simulation: lanes, waits and shared cores. Main types: LaneEngine, TaskTimes. Used by
+// event_simulator only.
 #pragma once
 
 #include <array>
@@ -13,8 +14,8 @@ namespace zeroplan::simulator {
 struct InstanceTimes {
   std::uint32_t step = 0;  ///< index into StepGraph::steps
   std::vector<double> start;
-  std::vector<double> end;     ///< negative: has not ended
-  double exposed_comm = 0;     ///< compute lane idle while gather or reduce run, before its next task of this micro-step
+  std::vector<double> end;  ///< negative: has not ended
+  double exposed_comm = 0;  ///< compute lane idle while gather or reduce run, before its next task of this micro-step
 };
 
 /// Runs `cycles` cycles one after another.
@@ -35,7 +36,7 @@ class LaneEngine {
     std::size_t instance = 0;  ///< of its next or running task
     std::size_t index = 0;     ///< among the lane's tasks of that micro-step
     double ready_at = 0;
-    double left = 0;           ///< seconds of undisturbed work
+    double left = 0;  ///< seconds of undisturbed work
     double cores = 0;
   };
 

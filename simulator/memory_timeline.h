@@ -15,10 +15,10 @@ struct MemoryTimeline {
   std::vector<MemorySample> samples;  ///< by time; only if asked for
 };
 
-/// A buffer is live from the start of its first user to the end of its last one in a micro-step (in a cycle if it spans it);
-/// those that are always live hold bytes throughout.
-/// \param origin_s  subtracted from the times of samples
-MemoryTimeline memory_timeline(const planner::Plan& plan, const StepGraph& graph, const std::vector<InstanceTimes>& instances,
-                               planner::Tier tier, bool keeps_samples, double origin_s);
+/// A buffer is live from the start of its first user to the end of its last one in a micro-step (in a cycle if it spans
+/// it); those that are always live hold bytes throughout. \param origin_s  subtracted from the times of samples
+MemoryTimeline memory_timeline(const planner::Plan& plan, const StepGraph& graph,
+                               const std::vector<InstanceTimes>& instances, planner::Tier tier, bool keeps_samples,
+                               double origin_s);
 
 }  // namespace zeroplan::simulator

@@ -1,11 +1,11 @@
 #include "simulator/states.h"
 
-#include <fnmatch.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
 
 #include "models/core/text.h"
 
@@ -18,7 +18,8 @@ using planner::Framework;
 using planner::Method;
 using planner::Precision;
 
-/// Bytes per element of each state, by framework and precision (memory and cost of ZeRO, arXiv 1910.02054, table of regimes).
+/// Bytes per element of each state, by framework and precision (memory and cost of ZeRO, arXiv 1910.02054, table of
+/// regimes).
 struct ElementBytes {
   std::uint64_t weight = 0;
   std::uint64_t gradient = 0;
@@ -35,7 +36,8 @@ ElementBytes element_bytes(const planner::TrainingSpec& spec) {
       return {2, 2, 0, DType::kBf16};
     case Precision::kBf16Mixed:
     case Precision::kFp16Mixed:
-      if (spec.framework == Framework::kFsdp2) return {4, 4, 0, DType::kFp32};  // fp32 shards are weight and master at once
+      if (spec.framework == Framework::kFsdp2)
+        return {4, 4, 0, DType::kFp32};  // fp32 shards are weight and master at once
       return {2, 2, 4, DType::kFp32};
   }
   return {};
@@ -49,13 +51,17 @@ struct Placement {
 
 Placement placed(Bytes bytes, const planner::Offload& offload) {
   if (!offload.any()) return {bytes, Bytes(0)};
-  const Bytes goes(std::min(bytes.count(), static_cast<std::uint64_t>(static_cast<double>(bytes.count()) * offload.fraction)));
+  const Bytes goes(
+      std::min(bytes.count(), static_cast<std::uint64_t>(static_cast<double>(bytes.count()) * offload.fraction)));
   return {bytes - goes, goes};
 }
 
-Tier tier_of(planner::OffloadPlace place) { return place == planner::OffloadPlace::kNvme ? Tier::kDisk : Tier::kHost; }
+Tier tier_of(planner::OffloadPlace place) {
+  return place == planner::OffloadPlace::kNvme ? Tier::kDisk : Tier::kHost;
+}
 
-/// Elements of one rank: each tensor is divided by itself and rounded up; fsdp2 divides rows, so small first extents waste most.
+/// Elements of one rank: each tensor is divided by itself and rounded up; fsdp2 divides rows, so small first extents
+/// waste most.
 std::uint64_t share(const Shape& shape, std::uint64_t ranks, bool by_rows) {
   const std::uint64_t elements = shape.elements().count();
   if (ranks == 1) return elements;
@@ -97,7 +103,8 @@ Elements TrainedParameters::trainable(const Model& model) const {
 
 bool is_block_linear(const Model& model, const Parameter& parameter) {
   if (parameter.shape.rank() < 2) return false;
-  if (parameter.unit >= model.units.size() || model.units[parameter.unit].kind != models::UnitKind::kBlock) return false;
+  if (parameter.unit >= model.units.size() || model.units[parameter.unit].kind != models::UnitKind::kBlock)
+    return false;
   const std::string_view name = parameter.name;
   const bool expert_tensor = parameter.is_expert && parameter.shape.rank() == 3;
   const bool table = name.find("relative_attention_bias") != name.npos || name.find("embed") != name.npos;
@@ -174,7 +181,8 @@ Bytes moment_bytes(const Shape& shape, planner::OptimizerKind optimizer, DType d
     if (last == 0 || before == 0) return Bytes(0);
     return Elements(elements.count() / last + elements.count() / before) * DType::kFp32;
   }
-  if (optimizer == planner::OptimizerKind::kAdamW8bit) {  // tensors below 4096 elements stay fp32; one fp32 scale per 256
+  if (optimizer ==
+      planner::OptimizerKind::kAdamW8bit) {  // tensors below 4096 elements stay fp32; one fp32 scale per 256
     constexpr std::uint64_t kSmallest = 4096;
     constexpr std::uint64_t kBlock = 256;
     if (elements.count() < kSmallest) return elements * DType::kFp32 * 2;

@@ -19,16 +19,16 @@ std::string_view to_string(Tier tier);
 
 /// Two numbers of a low-rank adapter beside a linear layer: it adds rank x (inputs + outputs) trainable elements.
 struct Adapter {
-  std::size_t parameter = 0;   ///< of the linear weight, index into Model::parameters
+  std::size_t parameter = 0;  ///< of the linear weight, index into Model::parameters
   std::uint64_t inputs = 0;
   std::uint64_t outputs = 0;
-  std::uint64_t copies = 1;    ///< matrices in one tensor: experts that are kept in three dimensions
+  std::uint64_t copies = 1;  ///< matrices in one tensor: experts that are kept in three dimensions
 };
 
 /// Which parameters get gradients, which are frozen and which are frozen and quantised, by method and freeze list.
 struct TrainedParameters {
-  std::vector<bool> trained;     ///< by index into Model::parameters
-  std::vector<bool> quantised;   ///< likewise; a subset of those not trained
+  std::vector<bool> trained;    ///< by index into Model::parameters
+  std::vector<bool> quantised;  ///< likewise; a subset of those not trained
   std::vector<Adapter> adapters;
   std::uint64_t rank = 0;
 
@@ -63,7 +63,8 @@ struct StateParts {
   Bytes of(std::string_view name, Tier tier) const;
 };
 
-/// The states of the rank that holds most. Partition: stage 1 optimizer, 2 gradients too, 3 weights too; each tensor's share rounded up.
+/// The states of the rank that holds most. Partition: stage 1 optimizer, 2 gradients too, 3 weights too; each tensor's
+/// share rounded up.
 StateParts model_states(const models::Model& model, const TrainedParameters& trained, const planner::TrainingSpec& spec,
                         const planner::Strategy& strategy);
 
@@ -77,9 +78,11 @@ struct DeepspeedRow {
   std::uint64_t cpu_bytes = 0;
 };
 
-/// All rows in the order in which the estimators print them, stage 2 first. `largest` is the largest sum of parameters that one
-/// module owns itself. Formulas: DeepSpeed 0.19.6, estimate_zero2/zero3_model_states_mem_needs, additional_buffer_factor 1.5.
-std::vector<DeepspeedRow> deepspeed_table(Elements total, Elements largest, std::uint64_t gpus_per_node, std::uint64_t nodes);
+/// All rows in the order in which the estimators print them, stage 2 first. `largest` is the largest sum of parameters
+/// that one module owns itself. Formulas: DeepSpeed 0.19.6, estimate_zero2/zero3_model_states_mem_needs,
+/// additional_buffer_factor 1.5.
+std::vector<DeepspeedRow> deepspeed_table(Elements total, Elements largest, std::uint64_t gpus_per_node,
+                                          std::uint64_t nodes);
 
 /// The text of DeepSpeed's estimator of one stage (2 or 3), value for value.
 std::string deepspeed_table_text(std::uint64_t stage, Elements total, Elements largest, std::uint64_t gpus_per_node,

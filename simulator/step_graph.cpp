@@ -1,10 +1,10 @@
 #include "simulator/step_graph.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 namespace zeroplan::simulator {
 namespace {
@@ -28,13 +28,15 @@ Common common(const Plan& plan, const Access& a, const Access& b) {
   const planner::Buffer& x = plan.buffers.at(a.buffer);
   const planner::Buffer& y = plan.buffers.at(b.buffer);
   if (x.tier != y.tier) return Common::kNothing;
-  if (!overlap(x.offset.count() + a.offset.count(), a.bytes.count(), y.offset.count() + b.offset.count(), b.bytes.count())) {
+  if (!overlap(x.offset.count() + a.offset.count(), a.bytes.count(), y.offset.count() + b.offset.count(),
+               b.bytes.count())) {
     return Common::kNothing;
   }
   return a.buffer == b.buffer ? Common::kBuffer : Common::kAddresses;
 }
 
-/// True if the two conflict (one writes what the other reads or writes) through different buffers and through no buffer of both.
+/// True if the two conflict (one writes what the other reads or writes) through different buffers and through no buffer
+/// of both.
 bool conflict_by_address_alone(const Plan& plan, const Task& a, const Task& b) {
   bool shares_addresses = false;
   bool shares_buffer = false;
@@ -57,7 +59,8 @@ std::uint32_t position_of(const Step& step, planner::TaskId id) {
   const auto found = std::lower_bound(step.tasks.begin(), step.tasks.end(), id,
                                       [](const Task& task, planner::TaskId wanted) { return task.id < wanted; });
   if (found == step.tasks.end() || found->id != id) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("step {}: a task waits for task {}, which is not in the step", step.name, id))
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("step {}: a task waits for task {}, which is not in the step", step.name, id))
         .at({.key = "steps." + step.name, .value = std::to_string(id)});
   }
   return static_cast<std::uint32_t>(found - step.tasks.begin());
@@ -103,7 +106,9 @@ std::vector<PreviousWait> previous_waits(const Plan& plan, const Step& step, con
     for (const std::string& key : step.tasks[position].waits_previous) {
       const auto found = keys.find(key);
       if (found == keys.end()) continue;
-      if (options.without_address_waits && conflict_by_address_alone(plan, step.tasks[position], before.tasks[found->second])) continue;
+      if (options.without_address_waits &&
+          conflict_by_address_alone(plan, step.tasks[position], before.tasks[found->second]))
+        continue;
       waits.push_back({position, found->second});
     }
   }
@@ -125,7 +130,8 @@ StepGraph make_step_graph(const Plan& plan, const planner::CostModel& costs, con
   std::vector<Keys> keys(graph.steps.size());
   for (std::size_t s = 0; s < graph.steps.size(); ++s) {
     const Step& step = plan.steps[graph.steps[s].step];
-    for (std::uint32_t position = 0; position < step.tasks.size(); ++position) keys[s].emplace(step.tasks[position].key, position);
+    for (std::uint32_t position = 0; position < step.tasks.size(); ++position)
+      keys[s].emplace(step.tasks[position].key, position);
   }
   for (SimulatedStep& step : graph.steps) {
     for (std::size_t before = 0; before < graph.steps.size(); ++before) {

@@ -1,5 +1,5 @@
-// A plan's training cycle as plain arrays for the event simulation. Main types: SimulatedTask, SimulatedStep, StepGraph.
-// Depends on planner.
+// A plan's training cycle as plain arrays for the event simulation. Main types: SimulatedTask, SimulatedStep,
+// StepGraph. Depends on planner.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace zeroplan::simulator {
 
 struct SimulatedTask {
   std::uint8_t lane = 0;
-  double work_s = 0;  ///< its time when nothing else competes
+  double work_s = 0;             ///< its time when nothing else competes
   std::uint32_t first_wait = 0;  ///< range in SimulatedStep::waits: positions in the same step
   std::uint32_t waits = 0;
 };
@@ -42,11 +42,13 @@ struct StepGraph {
 };
 
 struct StepGraphOptions {
-  /// Leaves out waits between tasks that share addresses through different buffers only: those that memory alone demands.
+  /// Leaves out waits between tasks that share addresses through different buffers only: those that memory alone
+  /// demands.
   bool without_address_waits = false;
 };
 
 /// \throws Error{kInvalidInput} for a plan without training steps, or with a wait for a task that is not there
-StepGraph make_step_graph(const planner::Plan& plan, const planner::CostModel& costs, const StepGraphOptions& options = {});
+StepGraph make_step_graph(const planner::Plan& plan, const planner::CostModel& costs,
+                          const StepGraphOptions& options = {});
 
 }  // namespace zeroplan::simulator

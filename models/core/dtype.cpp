@@ -6,7 +6,7 @@
 namespace zeroplan {
 
 std::string_view to_string(DType type) {
-  constexpr std::array<std::string_view, 10> kNames = {"fp32", "bf16",  "fp16",  "fp64", "int8",
+  constexpr std::array<std::string_view, 10> kNames = {"fp32",  "bf16",  "fp16",  "fp64", "int8",
                                                        "uint8", "int32", "int64", "bool", "fp8"};
   return kNames.at(static_cast<std::size_t>(type));
 }

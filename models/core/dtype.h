@@ -34,7 +34,9 @@ constexpr std::uint64_t size_of(DType type) {
 }
 
 /// Elements x type = bytes; throws Error{kOverflow}.
-inline Bytes operator*(Elements n, DType type) { return Bytes(detail::checked_mul(n.count(), size_of(type))); }
+inline Bytes operator*(Elements n, DType type) {
+  return Bytes(detail::checked_mul(n.count(), size_of(type)));
+}
 
 /// "fp32", "bf16", ...
 std::string_view to_string(DType type);

@@ -1,5 +1,6 @@
-// The one exception type of the project. Purpose: say who must act (the code), what was found and expected (the message),
-// where (file, key, value), and what to do next (the hint). Main types: ErrorCode, ErrorPlace, Error. Depends on nothing.
+// The one exception type of the project. Purpose: say who must act (the code), what was found and expected (the
+// message), where (file, key, value), and what to do next (the hint). Main types: ErrorCode, ErrorPlace, Error. Depends
+// on nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 #include "models/core/file_io.h"
 
+#include <cerrno>
+#include <cstring>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 
 namespace zeroplan {
 namespace {

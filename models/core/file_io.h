@@ -13,7 +13,8 @@ namespace zeroplan {
 /// The content of a regular file. \throws Error{kIo} if it is missing, no file, unreadable, or larger than `most`.
 std::string read_file(const std::filesystem::path& path, Bytes most);
 
-/// Writes a temporary file beside `path`, flushes it to the disk and renames it. \throws Error{kIo}; then `path` is unchanged.
+/// Writes a temporary file beside `path`, flushes it to the disk and renames it. \throws Error{kIo}; then `path` is
+/// unchanged.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace zeroplan

@@ -5,6 +5,8 @@
 
 namespace zeroplan {
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.extents(), ", ")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape.extents(), ", "));
+}
 
 }  // namespace zeroplan

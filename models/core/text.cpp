@@ -1,11 +1,11 @@
 #include "models/core/text.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
+
+#include <fmt/format.h>
 
 namespace zeroplan {
 namespace {

@@ -1,5 +1,6 @@
-// Value types with units. Purpose: a count of elements can never be taken for a count of bytes, and no size wraps around.
-// Main types: Bytes, Elements, Flops (64-bit counts, checked), Seconds, and rates. Depends on models/core/error only.
+// Value types with units. Purpose: a count of elements can never be taken for a count of bytes, and no size wraps
+// around. Main types: Bytes, Elements, Flops (64-bit counts, checked), Seconds, and rates. Depends on models/core/error
+// only.
 #pragma once
 
 #include <compare>
@@ -62,7 +63,9 @@ Count<Kind> round_up(Count<Kind> n, std::uint64_t alignment) {
 }
 
 /// a / b, rounded up; b is not 0.
-inline std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+inline std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
 
 /// A duration. Finite and not negative by convention of the cost models; infinity means "never".
 class Seconds {

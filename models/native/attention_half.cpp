@@ -4,7 +4,8 @@
 namespace zeroplan::models {
 namespace {
 
-/// Causal attention: each token sees half of the sequence on average, so QK^T and PV take 2 x 2 x s/2 x width FLOPs a token.
+/// Causal attention: each token sees half of the sequence on average, so QK^T and PV take 2 x 2 x s/2 x width FLOPs a
+/// token.
 Flops causal_attention_flops(const UnitWriter& w) {
   return Flops(detail::checked_mul(2, Shape{w.tokens(), w.options().seq, w.shape().query_width()}.elements().count()));
 }
@@ -53,7 +54,9 @@ Operand AttentionHalf::heads(const std::string& name, std::uint64_t width) {
   return w_.out().temporary(name, w_.options().compute, Shape{w_.tokens(), width});
 }
 
-Operand AttentionHalf::normed() { return heads("attention.normed", w_.shape().hidden); }
+Operand AttentionHalf::normed() {
+  return heads("attention.normed", w_.shape().hidden);
+}
 
 void AttentionHalf::rotate_and_norm(bool again) {
   const DecoderShape& s = w_.shape();
@@ -120,7 +123,8 @@ void AttentionHalf::backward(Operand x, Operand residual_gradient, bool has_norm
   const Operand d_k = s.fused_qkv ? ProgramWriter::columns(d_fused, q, kv) : heads("attention.d_k", kv);
   const Operand d_v = s.fused_qkv ? ProgramWriter::columns(d_fused, q + kv, kv) : heads("attention.d_v", kv);
   const Operand workspace = backward_workspace();
-  const Flops flops(causal_attention_flops(w_).count() / 2 * 5);  // the scores are computed again: 2.5 times the forward pass
+  const Flops flops(causal_attention_flops(w_).count() / 2 *
+                    5);  // the scores are computed again: 2.5 times the forward pass
   w_.out().add(OpKind::kAttentionBackward, "attention.core backward",
                {d_out, q_operand_, k_operand_, v_operand_, attention_out_, lse_}, {d_q, d_k, d_v, workspace}, flops);
   if (!s.learned_positions) {
@@ -153,8 +157,8 @@ void AttentionHalf::backward(Operand x, Operand residual_gradient, bool has_norm
     w_.linear_backward_input(*k_, d_raw_k, d_normed, true);
     w_.linear_backward_input(*v_, d_v, d_normed, true);
   }
-  w_.norm_backward(norm_, d_normed, x, w_.norm_mean(norm_, kept_, ""), w_.norm_rstd(norm_, kept_, ""), residual_gradient,
-                   true);
+  w_.norm_backward(norm_, d_normed, x, w_.norm_mean(norm_, kept_, ""), w_.norm_rstd(norm_, kept_, ""),
+                   residual_gradient, true);
 }
 
 }  // namespace zeroplan::models

@@ -1,5 +1,6 @@
-// The two halves of a block, attention and MLP: forward, what they save, and backward. Main types: AttentionHalf, MlpHalf.
-// Both add to the residual stream: out = in + f(norm(in)). Their backward passes turn the residual gradient in place.
+// The two halves of a block, attention and MLP: forward, what they save, and backward. Main types: AttentionHalf,
+// MlpHalf. Both add to the residual stream: out = in + f(norm(in)). Their backward passes turn the residual gradient in
+// place.
 #pragma once
 
 #include "models/native/unit_writer.h"

@@ -1,8 +1,8 @@
 #include "models/native/decoder_programs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "models/native/block_parts.h"
 
@@ -13,14 +13,18 @@ std::string variant(std::string name, const ProgramOptions& options) {
   return options.accumulate_gradients ? name + ", adding" : name;
 }
 
-TensorPlace place_of_kept(bool kept) { return kept ? TensorPlace::kSaved : TensorPlace::kTemporary; }
+TensorPlace place_of_kept(bool kept) {
+  return kept ? TensorPlace::kSaved : TensorPlace::kTemporary;
+}
 
 Operand tokens_of(UnitWriter& w) {
   return w.out().tensor("tokens", TensorPlace::kTokens, DType::kInt32, Shape{w.tokens()});
 }
 
 /// The residual between the halves of a block.
-Operand middle_of(UnitWriter& w, bool kept) { return w.residual(place_of_kept(kept), "attention.residual"); }
+Operand middle_of(UnitWriter& w, bool kept) {
+  return w.residual(place_of_kept(kept), "attention.residual");
+}
 
 /// One piece of the head: logits of some rows, their loss, and with `trains` the gradients.
 struct HeadPiece {
@@ -31,7 +35,8 @@ struct HeadPiece {
 
 void head_piece(UnitWriter& w, LinearLayer head, const HeadPiece& piece, bool trains) {
   const DecoderShape& s = w.shape();
-  if (piece.rows < w.tokens()) head.name += fmt::format(" piece {}", piece.first_row);  // pieces may need other workspaces
+  if (piece.rows < w.tokens())
+    head.name += fmt::format(" piece {}", piece.first_row);  // pieces may need other workspaces
   const std::uint64_t most_rows = divide_up(w.tokens(), w.options().head_chunks);
   const Operand normed = w.residual(TensorPlace::kTemporary, "head.normed");
   const Operand x = ProgramWriter::rows(normed, piece.first_row, piece.rows);
@@ -117,8 +122,8 @@ Program head_loss(const Model& model, std::size_t unit, const ProgramOptions& op
   UnitWriter w(model, unit, options, trains ? variant("head and loss", options) : "head and loss, no backward");
   const DecoderShape& s = w.shape();
   const NormLayer norm = w.norm("head.norm", {"model.norm", ".ln_f"}, s.hidden, w.tokens());
-  const LinearLayer head{"head", w.find({"lm_head.weight", ".embed_tokens.weight", ".wte.weight"}), std::nullopt, s.hidden,
-                         s.vocab};
+  const LinearLayer head{"head", w.find({"lm_head.weight", ".embed_tokens.weight", ".wte.weight"}), std::nullopt,
+                         s.hidden, s.vocab};
   const Operand x = w.residual(TensorPlace::kInput, "residual in");
   const Operand mean = w.norm_mean(norm, TensorPlace::kTemporary, "");
   const Operand rstd = w.norm_rstd(norm, TensorPlace::kTemporary, "");

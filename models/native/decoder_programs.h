@@ -1,6 +1,7 @@
-// Op lists of the decoders that the runtime trains: GPT-2 and the Llama family. Main types: ProgramOptions, BlockRecompute.
-// What a block keeps for its backward pass per token (c = bytes of the compute type): the attention's q, k, v and output, the
-// residual between its halves and the pre-activations of the MLP; normalised inputs and activation outputs are computed again.
+// Op lists of the decoders that the runtime trains: GPT-2 and the Llama family. Main types: ProgramOptions,
+// BlockRecompute. What a block keeps for its backward pass per token (c = bytes of the compute type): the attention's
+// q, k, v and output, the residual between its halves and the pre-activations of the MLP; normalised inputs and
+// activation outputs are computed again.
 #pragma once
 
 #include "models/model.h"

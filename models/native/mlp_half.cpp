@@ -55,7 +55,8 @@ void MlpHalf::backward(Operand middle, Operand residual_gradient, bool has_norme
   const Operand d_up = w_.out().temporary("mlp.d_up", compute, wide);
   const Operand d_gate = gate_ ? w_.out().temporary("mlp.d_gate", compute, wide) : ProgramWriter::none();
   if (gate_) {
-    w_.out().add(OpKind::kGatedSiluBackward, "mlp.silu backward", {d_activated, gate_operand_, up_operand_}, {d_gate, d_up});
+    w_.out().add(OpKind::kGatedSiluBackward, "mlp.silu backward", {d_activated, gate_operand_, up_operand_},
+                 {d_gate, d_up});
   } else {
     w_.out().add(OpKind::kGeluBackward, "mlp.gelu backward", {d_activated, up_operand_}, {d_up});
   }

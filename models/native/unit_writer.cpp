@@ -61,7 +61,9 @@ Operand UnitWriter::residual(TensorPlace place, const std::string& name) {
   return writer_.tensor(name, place, options_.compute, Shape{tokens(), shape_.hidden});
 }
 
-Operand UnitWriter::scalars() { return writer_.tensor("step scalars", TensorPlace::kScalars, DType::kUint8, Shape{192}); }
+Operand UnitWriter::scalars() {
+  return writer_.tensor("step scalars", TensorPlace::kScalars, DType::kUint8, Shape{192});
+}
 
 LinearLayer UnitWriter::linear(const std::string& name, std::initializer_list<std::string_view> stems, std::uint64_t in,
                                std::uint64_t out) const {
@@ -95,8 +97,8 @@ void UnitWriter::linear_backward_input(const LinearLayer& layer, Operand d_y, Op
   const std::string op = layer.name + " backward input";
   const std::uint64_t m = d_y.rows == 0 ? writer_.describe(d_y).shape[0] : d_y.rows;
   writer_
-      .add(OpKind::kLinearBackwardInput, op, {d_y, parameter(layer.weight)}, {d_x, gemm_workspace(op, layer.in, layer.out)},
-           gemm_flops(m, layer.in, layer.out))
+      .add(OpKind::kLinearBackwardInput, op, {d_y, parameter(layer.weight)},
+           {d_x, gemm_workspace(op, layer.in, layer.out)}, gemm_flops(m, layer.in, layer.out))
       .accumulate = accumulate;
 }
 
@@ -126,7 +128,8 @@ void UnitWriter::norm_forward(const NormLayer& layer, Operand x, Operand y, Oper
   if (mean.tensor == kNoTensor) {
     writer_.add(OpKind::kRmsNormForward, op, {x, parameter(layer.weight)}, {y, rstd});
   } else {
-    writer_.add(OpKind::kLayerNormForward, op, {x, parameter(layer.weight), parameter(layer.bias.value())}, {y, mean, rstd});
+    writer_.add(OpKind::kLayerNormForward, op, {x, parameter(layer.weight), parameter(layer.bias.value())},
+                {y, mean, rstd});
   }
 }
 

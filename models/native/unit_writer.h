@@ -12,8 +12,8 @@ namespace zeroplan::models {
 
 /// A linear layer of a unit: its parameters and widths.
 struct LinearLayer {
-  std::string name;  ///< "attention.q"
-  std::size_t weight = 0;               ///< index into the unit's parameters
+  std::string name;        ///< "attention.q"
+  std::size_t weight = 0;  ///< index into the unit's parameters
   std::optional<std::size_t> bias;
   std::uint64_t in = 0;
   std::uint64_t out = 0;

@@ -75,13 +75,15 @@ AccelerateConfig read_accelerate_config(std::string_view text) {
     const std::size_t indent = line.find_first_not_of(" \t");
     const std::size_t colon = content.find(':');
     if (colon == std::string_view::npos || colon == 0) {
-      config.problems.push_back(fmt::format("line {}: found {}, expected a key with a value", number, quoted_text(content)));
+      config.problems.push_back(
+          fmt::format("line {}: found {}, expected a key with a value", number, quoted_text(content)));
       continue;
     }
     while (open.size() > 1 && indent < open.back().indent) open.pop_back();
     const std::string key = clean_utf8(trimmed(content.substr(0, colon)));
     const std::string_view rest = trimmed(content.substr(colon + 1));
-    if (open.back().node->contains(key)) config.problems.push_back(fmt::format("line {}: {} stands there twice", number, key));
+    if (open.back().node->contains(key))
+      config.problems.push_back(fmt::format("line {}: {} stands there twice", number, key));
     Json& member = (*open.back().node)[key];
     member = yaml_value(rest);
     if (!rest.empty()) continue;

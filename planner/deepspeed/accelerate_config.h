@@ -1,5 +1,5 @@
-// Accelerate's own configuration file, as `accelerate config` writes it: YAML with nested mappings of plain values, or JSON.
-// Depends on models/core only.
+// Accelerate's own configuration file, as `accelerate config` writes it: YAML with nested mappings of plain values, or
+// JSON. Depends on models/core only.
 #pragma once
 
 #include <string>

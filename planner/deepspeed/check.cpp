@@ -48,11 +48,13 @@ void run(Rule rule, Workspace& work) {
     rule(work);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kOverflow) throw;
-    work.findings.error("train_batch_size", "batch sizes, ranks or model sizes are too large: " + e.message(), "write smaller numbers");
+    work.findings.error("train_batch_size", "batch sizes, ranks or model sizes are too large: " + e.message(),
+                        "write smaller numbers");
   }
 }
 
-void check_config(const CheckInput& input, const ConfigText& text, const ConfigTree& given, Findings& findings, CheckReport& report) {
+void check_config(const CheckInput& input, const ConfigText& text, const ConfigTree& given, Findings& findings,
+                  CheckReport& report) {
   Workspace work{input, text, given, given, arguments_of(input, findings), findings, report};
   report_reader_remarks(work);
   run(check_keys_and_types, work);
@@ -63,8 +65,8 @@ void check_config(const CheckInput& input, const ConfigText& text, const ConfigT
   }
   run(report_unfilled_autos, work);
   run(resolve_batch, work);
-  for (auto rule : {check_optimizer, check_scheduler, check_precision, check_stage, check_offload, check_saving, check_accelerate_config,
-                    check_memory}) {
+  for (auto rule : {check_optimizer, check_scheduler, check_precision, check_stage, check_offload, check_saving,
+                    check_accelerate_config, check_memory}) {
     run(rule, work);
   }
   explain_error_log(findings, input, report, &work);
@@ -125,7 +127,11 @@ Json ResolvedBatch::to_json() const {
 }
 
 Json Explanation::to_json() const {
-  return {{"name", name}, {"dtype", dtype}, {"bytes", bytes}, {"formula", formula}, {"tokens", tokens ? Json(*tokens) : Json(nullptr)}};
+  return {{"name", name},
+          {"dtype", dtype},
+          {"bytes", bytes},
+          {"formula", formula},
+          {"tokens", tokens ? Json(*tokens) : Json(nullptr)}};
 }
 
 Json CheckReport::to_json() const {
@@ -139,7 +145,9 @@ Json CheckReport::to_json() const {
           {"findings", listed},
           {"resolved", resolved.to_json()},
           {"filled", filled},
-          {"computed", {{"num_training_steps", or_null(training_steps)}, {"overflow_steps_until_stop", or_null(overflow_steps_until_stop)}}},
+          {"computed",
+           {{"num_training_steps", or_null(training_steps)},
+            {"overflow_steps_until_stop", or_null(overflow_steps_until_stop)}}},
           {"explain", explained}};
 }
 

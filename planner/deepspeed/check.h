@@ -1,6 +1,6 @@
-// Checks a ds_config.json before it costs a run. Purpose: findings with fixes, the batch sizes as DeepSpeed resolves them, the
-// configuration with every `auto` filled, and failures explained. Main types: CheckInput, CheckReport; main function: check.
-// Depends on models and on the value types of planner; must not depend on simulator or runtime.
+// Checks a ds_config.json before it costs a run. Purpose: findings with fixes, the batch sizes as DeepSpeed resolves
+// them, the configuration with every `auto` filled, and failures explained. Main types: CheckInput, CheckReport; main
+// function: check. Depends on models and on the value types of planner; must not depend on simulator or runtime.
 #pragma once
 
 #include <functional>
@@ -40,18 +40,18 @@ MemoryNeed closed_form_states(const models::Model& model, const TrainingSpec& tr
 /// Everything a check may know. Only `config_text` or `error_log` must be there.
 struct CheckInput {
   ConfigReader reader = ConfigReader::kDeepspeed;
-  std::string config_file;                        ///< named in places
+  std::string config_file;  ///< named in places
   std::optional<std::string> config_text;
   Json trainer_arguments = Json::object();
-  std::optional<std::string> accelerate_config;   ///< text of the YAML file
+  std::optional<std::string> accelerate_config;  ///< text of the YAML file
   std::optional<std::string> error_log;
   std::optional<std::string> client_optimizer;
   std::optional<std::uint64_t> dataset_rows;
   std::map<std::string, std::string> environment;
-  Json model_config;                              ///< the model's config.json, null if there is none
-  std::optional<models::Model> model;             ///< null where the family is unknown
-  TrainingSpec training;                          ///< gpus, nodes, seq, precision, optimizer, attention
-  FixedDecisions decisions;                       ///< from flags
+  Json model_config;                   ///< the model's config.json, null if there is none
+  std::optional<models::Model> model;  ///< null where the family is unknown
+  TrainingSpec training;               ///< gpus, nodes, seq, precision, optimizer, attention
+  FixedDecisions decisions;            ///< from flags
   std::optional<Machine> machine;
   MemoryEstimator memory = closed_form_states;
 };

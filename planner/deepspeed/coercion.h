@@ -1,5 +1,5 @@
-// How DeepSpeed's strict sections convert values. Purpose: tell what a bool, whole-number or number field makes of a JSON value,
-// texts and floats included (pydantic's lenient mode). Depends on models/core only.
+// How DeepSpeed's strict sections convert values. Purpose: tell what a bool, whole-number or number field makes of a
+// JSON value, texts and floats included (pydantic's lenient mode). Depends on models/core only.
 #pragma once
 
 #include <cstdint>

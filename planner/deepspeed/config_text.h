@@ -1,6 +1,6 @@
-// A ds_config.json as a person wrote it. Purpose: read JSON leniently (comments, trailing and missing commas, unquoted texts,
-// duplicate keys), remember where every key and value stands, and say what strict JSON would refuse.
-// Main types: TextPosition, ReaderRemark, ConfigText. Depends on models/core only.
+// A ds_config.json as a person wrote it. Purpose: read JSON leniently (comments, trailing and missing commas, unquoted
+// texts, duplicate keys), remember where every key and value stands, and say what strict JSON would refuse. Main types:
+// TextPosition, ReaderRemark, ConfigText. Depends on models/core only.
 #pragma once
 
 #include <cstdint>

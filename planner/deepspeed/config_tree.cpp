@@ -52,9 +52,13 @@ bool python_equal(const Json& a, const Json& b) {
   return a == b;
 }
 
-const Json* ConfigTree::find(std::string_view path) const { return find_from(root_, path); }
+const Json* ConfigTree::find(std::string_view path) const {
+  return find_from(root_, path);
+}
 
-Json* ConfigTree::find_mutable(std::string_view path) { return const_cast<Json*>(find_from(root_, path)); }
+Json* ConfigTree::find_mutable(std::string_view path) {
+  return const_cast<Json*>(find_from(root_, path));
+}
 
 Json ConfigTree::value_or(std::string_view path, Json fallback) const {
   const Json* value = find(path);
@@ -99,7 +103,8 @@ void ConfigTree::remove_sub_tree(std::string_view path, bool must_exist) {
   if (exists) {
     parent->erase(std::string(name));
   } else if (must_exist) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("the configuration lacks {}, which must exist to be removed", path))
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("the configuration lacks {}, which must exist to be removed", path))
         .at({.key = std::string(path)});
   }
 }

@@ -1,5 +1,5 @@
-// What transformers' config class answers about a ds_config, as a library: dotted lookup, truth tests, stage and offload tests,
-// removal of a sub-tree. Main type: ConfigTree. Depends on models/core only.
+// What transformers' config class answers about a ds_config, as a library: dotted lookup, truth tests, stage and
+// offload tests, removal of a sub-tree. Main type: ConfigTree. Depends on models/core only.
 #pragma once
 
 #include <string>
@@ -45,8 +45,8 @@ class ConfigTree {
   /// Removes a member with all below it. \throws Error{kInvalidInput} if it is absent and must exist.
   void remove_sub_tree(std::string_view path, bool must_exist = false);
 
-  /// Sets a member; creates the sections that lead to it unless `only_existing_parent`. Returns false if a parent is absent then,
-  /// or is no object.
+  /// Sets a member; creates the sections that lead to it unless `only_existing_parent`. Returns false if a parent is
+  /// absent then, or is no object.
   bool set(std::string_view path, Json value, bool only_existing_parent = true);
 
  private:

@@ -16,8 +16,8 @@ struct ElasticBatch {
 };
 
 /// \param micro_sizes  each at least 1 and at most `most`
-ElasticBatch best_elastic_batch(const std::vector<std::uint64_t>& micro_sizes, std::uint64_t most, std::uint64_t min_ranks,
-                                std::uint64_t max_ranks, bool prefer_larger);
+ElasticBatch best_elastic_batch(const std::vector<std::uint64_t>& micro_sizes, std::uint64_t most,
+                                std::uint64_t min_ranks, std::uint64_t max_ranks, bool prefer_larger);
 
 /// Resolves the batch of a file whose elasticity section is enabled, with its findings. False if it is not.
 bool apply_elasticity(Workspace& work);

@@ -17,15 +17,22 @@ std::uint64_t line_of(const Finding& finding) {
 
 std::string_view to_string(Severity severity) {
   switch (severity) {
-    case Severity::kError: return "error";
-    case Severity::kWarning: return "warning";
-    case Severity::kInfo: return "info";
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kInfo:
+      return "info";
   }
   return "info";
 }
 
 Json Finding::to_json() const {
-  return {{"severity", to_string(severity)}, {"key", key}, {"message", message}, {"fix", fix}, {"suggest", suggest},
+  return {{"severity", to_string(severity)},
+          {"key", key},
+          {"message", message},
+          {"fix", fix},
+          {"suggest", suggest},
           {"where", where}};
 }
 

@@ -13,8 +13,9 @@ namespace {
 constexpr std::array<std::string_view, 6> kSpellings = {"n_embd", "d_model", "n_embed", "dim", "emb_dim", "hidden_dim"};
 
 /// Parts of composite configs that hold the language model, in order of preference.
-constexpr std::array<std::string_view, 9> kParts = {"text_config",   "language_config", "llm_config",     "decoder", "text_encoder",
-                                                    "thinker_config", "talker_config",  "language_model", "encoder"};
+constexpr std::array<std::string_view, 9> kParts = {"text_config",   "language_config", "llm_config",
+                                                    "decoder",       "text_encoder",    "thinker_config",
+                                                    "talker_config", "language_model",  "encoder"};
 
 struct FamilyDefault {
   std::string_view family;
@@ -22,10 +23,30 @@ struct FamilyDefault {
 };
 /// Widths that a config may leave out because they are its class's default (transformers).
 constexpr FamilyDefault kDefaults[] = {
-    {"llama", 4096},   {"mistral", 4096}, {"mixtral", 4096},   {"qwen2", 4096},      {"qwen3", 4096},       {"gemma", 3072},
-    {"gemma2", 2304},  {"gemma3_text", 2304}, {"bert", 768},   {"roberta", 768},     {"gpt2", 768},         {"opt", 768},
-    {"gpt_neox", 6144}, {"t5", 512},      {"bart", 1024},      {"phi", 2048},        {"phi3", 3072},        {"vit", 768},
-    {"clip_text_model", 512}, {"bloom", 64}, {"falcon", 4544}, {"distilbert", 768},  {"deberta-v2", 1536},  {"vicuna", 4096},
+    {"llama", 4096},
+    {"mistral", 4096},
+    {"mixtral", 4096},
+    {"qwen2", 4096},
+    {"qwen3", 4096},
+    {"gemma", 3072},
+    {"gemma2", 2304},
+    {"gemma3_text", 2304},
+    {"bert", 768},
+    {"roberta", 768},
+    {"gpt2", 768},
+    {"opt", 768},
+    {"gpt_neox", 6144},
+    {"t5", 512},
+    {"bart", 1024},
+    {"phi", 2048},
+    {"phi3", 3072},
+    {"vit", 768},
+    {"clip_text_model", 512},
+    {"bloom", 64},
+    {"falcon", 4544},
+    {"distilbert", 768},
+    {"deberta-v2", 1536},
+    {"vicuna", 4096},
 };
 
 std::optional<std::uint64_t> width(const Json& config, std::string_view key) {
@@ -47,7 +68,8 @@ std::optional<HiddenSize> in_object(const Json& config, const std::string& prefi
     std::uint64_t most = 0;
     for (const Json& element : *list) {
       const auto value = coerce_integer(element);
-      if (value && *value > 0 && *value <= (std::int64_t{1} << 24)) most = std::max(most, static_cast<std::uint64_t>(*value));
+      if (value && *value > 0 && *value <= (std::int64_t{1} << 24))
+        most = std::max(most, static_cast<std::uint64_t>(*value));
     }
     if (most > 0) return HiddenSize{most, "max of " + prefix + "hidden_sizes"};
   }

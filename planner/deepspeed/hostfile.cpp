@@ -1,9 +1,9 @@
 #include "planner/deepspeed/hostfile.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <unordered_set>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/value_text.h"
 
@@ -32,7 +32,8 @@ Host parse_line(std::string_view line, const std::string& file, std::uint64_t nu
   constexpr std::string_view kSlots = "slots=";
   if (!rest.starts_with(kSlots)) throw bad_line(file, number, line, "expected slots=N after the host");
   const std::size_t count_end = rest.find_first_of(" \t");
-  const std::string_view digits = rest.substr(kSlots.size(), count_end == std::string_view::npos ? rest.npos : count_end - kSlots.size());
+  const std::string_view digits =
+      rest.substr(kSlots.size(), count_end == std::string_view::npos ? rest.npos : count_end - kSlots.size());
   std::uint64_t slots = 0;
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), slots);
   if (digits.empty() || status != std::errc() || end != digits.data() + digits.size()) {
@@ -62,7 +63,8 @@ std::vector<Host> parse_hostfile(std::string_view text, const std::string& file)
     hosts.push_back(std::move(host));
   }
   if (hosts.empty()) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{} names no host, expected lines `host slots=N`", file)).at({.file = file});
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{} names no host, expected lines `host slots=N`", file))
+        .at({.file = file});
   }
   return hosts;
 }

@@ -1,5 +1,5 @@
-// Which cards of which hosts take part in a run. Purpose: read hostfiles, apply include and exclude filters and counts, and resolve
-// the local host. Main types: Host, HostSlots. Depends on models/core only.
+// Which cards of which hosts take part in a run. Purpose: read hostfiles, apply include and exclude filters and counts,
+// and resolve the local host. Main types: Host, HostSlots. Depends on models/core only.
 #pragma once
 
 #include <cstdint>

@@ -1,19 +1,22 @@
 #include "planner/deepspeed/launch_line.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/value_text.h"
 
 namespace zeroplan::planner::deepspeed {
 namespace {
 
-constexpr std::array<std::string_view, 9> kPrefixes = {"NCCL_", "UCX_", "MV2_", "PYTHON", "MLFLOW", "OMP_", "KMP_", "FI_", "ZEROPLAN_"};
+constexpr std::array<std::string_view, 9> kPrefixes = {"NCCL_", "UCX_", "MV2_", "PYTHON",   "MLFLOW",
+                                                       "OMP_",  "KMP_", "FI_",  "ZEROPLAN_"};
 
-bool is_local(const HostSlots& host) { return host.name == "localhost"; }
+bool is_local(const HostSlots& host) {
+  return host.name == "localhost";
+}
 
 bool is_first_slots(const std::vector<std::uint64_t>& slots) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -24,7 +27,8 @@ bool is_first_slots(const std::vector<std::uint64_t>& slots) {
 
 std::string joined(const std::vector<std::uint64_t>& slots, char separator) {
   std::string text;
-  for (const std::uint64_t slot : slots) text += (text.empty() ? "" : std::string(1, separator)) + fmt::format("{}", slot);
+  for (const std::uint64_t slot : slots)
+    text += (text.empty() ? "" : std::string(1, separator)) + fmt::format("{}", slot);
   return text;
 }
 
@@ -58,7 +62,8 @@ std::vector<std::string> mpirun_line(const std::vector<HostSlots>& hosts, const 
 
 /// Slurm places as many tasks on each host as it has slots (--distribution=arbitrary takes the order of --nodelist).
 std::vector<std::string> slurm_line(const std::vector<HostSlots>& hosts, const LaunchRequest& request,
-                                    const std::map<std::string, std::string>& environment, std::vector<std::string>& warnings) {
+                                    const std::map<std::string, std::string>& environment,
+                                    std::vector<std::string>& warnings) {
   std::uint64_t tasks = 0;
   bool equal = true;
   for (const HostSlots& host : hosts) {
@@ -71,16 +76,19 @@ std::vector<std::string> slurm_line(const std::vector<HostSlots>& hosts, const L
     std::string nodes;
     for (const HostSlots& host : hosts) {
       // With unequal hosts the list names a host once for each of its tasks.
-      for (std::size_t i = 0; i < (equal ? 1 : host.slots.size()); ++i) nodes += (nodes.empty() ? "" : ",") + host_only(host.name);
+      for (std::size_t i = 0; i < (equal ? 1 : host.slots.size()); ++i)
+        nodes += (nodes.empty() ? "" : ",") + host_only(host.name);
     }
     argv.push_back(fmt::format("--nodes={}", hosts.size()));
     argv.push_back("--nodelist=" + nodes);
-    argv.push_back(equal ? fmt::format("--ntasks-per-node={}", hosts.front().slots.size()) : std::string("--distribution=arbitrary"));
+    argv.push_back(equal ? fmt::format("--ntasks-per-node={}", hosts.front().slots.size())
+                         : std::string("--distribution=arbitrary"));
   }
   std::string exports = "--export=ALL";
   for (const auto& [key, value] : environment) {
     if (value.find(',') != std::string::npos) {
-      warnings.push_back(fmt::format("{} has a comma in its value, which srun's --export cannot carry; it is passed on with ALL only", key));
+      warnings.push_back(fmt::format(
+          "{} has a comma in its value, which srun's --export cannot carry; it is passed on with ALL only", key));
     } else {
       exports += fmt::format(",{}={}", key, value);
     }
@@ -88,8 +96,10 @@ std::vector<std::string> slurm_line(const std::vector<HostSlots>& hosts, const L
   argv.push_back(exports);
   if (equal && !is_first_slots(hosts.front().slots)) {
     argv.insert(argv.end(), {"env", "CUDA_VISIBLE_DEVICES=" + joined(hosts.front().slots, ',')});
-  } else if (!equal && !std::all_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return is_first_slots(host.slots); })) {
-    warnings.emplace_back("the chosen cards differ from host to host: Slurm's own GPU binding decides which card a task sees");
+  } else if (!equal && !std::all_of(hosts.begin(), hosts.end(),
+                                    [](const HostSlots& host) { return is_first_slots(host.slots); })) {
+    warnings.emplace_back(
+        "the chosen cards differ from host to host: Slurm's own GPU binding decides which card a task sees");
   }
   argv.push_back(request.program);
   argv.insert(argv.end(), request.arguments.begin(), request.arguments.end());
@@ -101,14 +111,17 @@ std::vector<std::string> slurm_line(const std::vector<HostSlots>& hosts, const L
 Launcher parse_launcher(const std::string& text) {
   if (text == "mpirun") return Launcher::kMpirun;
   if (text == "slurm") return Launcher::kSlurm;
-  throw Error(ErrorCode::kUsage, fmt::format("--launcher {}: expected mpirun or slurm", text)).at({.key = "--launcher", .value = text});
+  throw Error(ErrorCode::kUsage, fmt::format("--launcher {}: expected mpirun or slurm", text))
+      .at({.key = "--launcher", .value = text});
 }
 
 bool is_propagated(std::string_view name) {
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(), [name](std::string_view prefix) { return name.starts_with(prefix); });
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-std::vector<std::pair<std::string, std::string>> parse_environment_file(std::string_view text, const std::string& file) {
+std::vector<std::pair<std::string, std::string>> parse_environment_file(std::string_view text,
+                                                                        const std::string& file) {
   std::vector<std::pair<std::string, std::string>> assignments;
   std::uint64_t number = 0;
   while (!text.empty()) {
@@ -122,10 +135,12 @@ std::vector<std::pair<std::string, std::string>> parse_environment_file(std::str
     if (line.starts_with("export ")) line.remove_prefix(7);
     const std::size_t equals = line.find('=');
     const std::string_view key = line.substr(0, equals);
-    const bool is_name = !key.empty() && std::isdigit(static_cast<unsigned char>(key.front())) == 0 &&
-                         std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    const bool is_name =
+        !key.empty() && std::isdigit(static_cast<unsigned char>(key.front())) == 0 &&
+        std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
     if (equals == std::string_view::npos || !is_name || line.find('\0') != std::string_view::npos) {
-      throw Error(ErrorCode::kInvalidInput, fmt::format("{}, line {}: {} is no KEY=VALUE", file, number, quoted_text(line.substr(0, 80))))
+      throw Error(ErrorCode::kInvalidInput,
+                  fmt::format("{}, line {}: {} is no KEY=VALUE", file, number, quoted_text(line.substr(0, 80))))
           .at({.file = file, .line = number});
     }
     std::string_view value = line.substr(equals + 1);

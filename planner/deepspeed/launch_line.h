@@ -1,5 +1,5 @@
-// From resources to the line that starts a run: mpirun or srun, with the environment of its ranks. Main types: LaunchRequest,
-// LaunchLine. Depends on models/core only.
+// From resources to the line that starts a run: mpirun or srun, with the environment of its ranks. Main types:
+// LaunchRequest, LaunchLine. Depends on models/core only.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct LaunchRequest {
   std::vector<std::string> arguments;              ///< "train", the plan, its flags
   std::map<std::string, std::string> environment;  ///< of the caller: what may be passed on
   std::vector<std::pair<std::string, std::string>> environment_file;  ///< assignments of the environment file
-  bool as_root = false;                            ///< mpirun refuses root unless told otherwise
+  bool as_root = false;                                               ///< mpirun refuses root unless told otherwise
 };
 
 struct LaunchLine {
@@ -36,7 +36,8 @@ struct LaunchLine {
   std::string to_text() const;  ///< one line for a shell
 };
 
-/// Lines KEY=VALUE; blank lines and `#` comments are skipped, values may be quoted. \throws Error{kInvalidInput} with the line.
+/// Lines KEY=VALUE; blank lines and `#` comments are skipped, values may be quoted. \throws Error{kInvalidInput} with
+/// the line.
 std::vector<std::pair<std::string, std::string>> parse_environment_file(std::string_view text, const std::string& file);
 
 /// True for variables that a launcher passes on by itself: NCCL_, UCX_, PYTHON..., OMP_, ZEROPLAN_ and the like.

@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/config_text.h"
 #include "planner/deepspeed/text_scanner.h"
@@ -9,8 +9,12 @@
 namespace zeroplan::planner::deepspeed {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-bool is_punctuation(char c) { return c == '{' || c == '}' || c == '[' || c == ']' || c == ',' || c == ':'; }
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+bool is_punctuation(char c) {
+  return c == '{' || c == '}' || c == '[' || c == ']' || c == ',' || c == ':';
+}
 
 /// Recursive descent over one text; depth is bounded by the limits.
 class LenientReader {
@@ -242,14 +246,33 @@ class LenientReader {
     scan_.take();
     const char c = scan_.peek();
     switch (c) {
-      case 'n': text += '\n'; break;
-      case 't': text += '\t'; break;
-      case 'r': text += '\r'; break;
-      case 'b': text += '\b'; break;
-      case 'f': text += '\f'; break;
-      case '"': case '\'': case '\\': case '/': text += c; break;
-      case 'u': scan_.take(); append_code_point(text); return;
-      default: throw unreadable(fmt::format("found the escape \\{}, expected one that JSON has", shown_byte(c)));
+      case 'n':
+        text += '\n';
+        break;
+      case 't':
+        text += '\t';
+        break;
+      case 'r':
+        text += '\r';
+        break;
+      case 'b':
+        text += '\b';
+        break;
+      case 'f':
+        text += '\f';
+        break;
+      case '"':
+      case '\'':
+      case '\\':
+      case '/':
+        text += c;
+        break;
+      case 'u':
+        scan_.take();
+        append_code_point(text);
+        return;
+      default:
+        throw unreadable(fmt::format("found the escape \\{}, expected one that JSON has", shown_byte(c)));
     }
     scan_.take();
   }

@@ -5,7 +5,8 @@
 
 namespace zeroplan::planner::deepspeed {
 
-std::optional<std::uint64_t> overflow_steps_until_stop(std::int64_t power, std::int64_t hysteresis, std::int64_t least) {
+std::optional<std::uint64_t> overflow_steps_until_stop(std::int64_t power, std::int64_t hysteresis,
+                                                       std::int64_t least) {
   constexpr std::int64_t kMostPower = 1023;  // a double's range
   if (power < 0 || power > kMostPower || least < 1) return std::nullopt;
   double scale = std::ldexp(1.0, static_cast<int>(power));

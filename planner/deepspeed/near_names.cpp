@@ -12,7 +12,8 @@ constexpr std::size_t kShortestPart = 6;
 
 std::string normal(std::string_view name) {
   std::string text;
-  for (const char c : name) text += c == '-' || c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char c : name)
+    text += c == '-' || c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
 

@@ -1,9 +1,9 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 #include "planner/deepspeed/hostfile.h"
@@ -22,7 +22,8 @@ const Host* find_host(const std::vector<Host>& pool, std::string_view name) {
   return it == pool.end() ? nullptr : &*it;
 }
 
-/// Host and slots of one entry, and how many parts it took. Names with '@' or ':' of the pool are found by trying the longest.
+/// Host and slots of one entry, and how many parts it took. Names with '@' or ':' of the pool are found by trying the
+/// longest.
 struct FilterEntry {
   const Host* host = nullptr;
   std::vector<std::uint64_t> slots;  ///< empty: all of them
@@ -35,12 +36,15 @@ std::uint64_t parse_slot(std::string_view text, const Host& host, std::string_vi
     throw bad_filter(flag, filter, fmt::format("\"{}\" is no slot number of {}", text, host.name));
   }
   if (slot >= host.slots) {
-    throw bad_filter(flag, filter, fmt::format("{} has no slot {}: slots={} are numbered 0 to {}", host.name, slot, host.slots, host.slots - 1));
+    throw bad_filter(
+        flag, filter,
+        fmt::format("{} has no slot {}: slots={} are numbered 0 to {}", host.name, slot, host.slots, host.slots - 1));
   }
   return slot;
 }
 
-std::vector<std::uint64_t> parse_slots(std::string_view list, const Host& host, std::string_view flag, std::string_view filter) {
+std::vector<std::uint64_t> parse_slots(std::string_view list, const Host& host, std::string_view flag,
+                                       std::string_view filter) {
   std::set<std::uint64_t> slots;
   while (true) {
     const std::size_t comma = list.find(',');
@@ -51,7 +55,8 @@ std::vector<std::uint64_t> parse_slots(std::string_view list, const Host& host, 
   return {slots.begin(), slots.end()};
 }
 
-std::optional<FilterEntry> parse_entry(const std::vector<Host>& pool, std::string_view entry, std::string_view flag, std::string_view filter) {
+std::optional<FilterEntry> parse_entry(const std::vector<Host>& pool, std::string_view entry, std::string_view flag,
+                                       std::string_view filter) {
   if (const Host* whole = find_host(pool, entry)) return FilterEntry{whole, {}};
   const std::size_t colon = entry.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
@@ -61,7 +66,8 @@ std::optional<FilterEntry> parse_entry(const std::vector<Host>& pool, std::strin
 }
 
 /// Slots by host name. A whole host wins over some of its slots.
-std::map<std::string, std::set<std::uint64_t>> parse_filter(const std::vector<Host>& pool, std::string_view filter, std::string_view flag) {
+std::map<std::string, std::set<std::uint64_t>> parse_filter(const std::vector<Host>& pool, std::string_view filter,
+                                                            std::string_view flag) {
   std::vector<std::string_view> parts;
   for (std::string_view rest = filter;;) {
     const std::size_t at = rest.find('@');
@@ -78,7 +84,8 @@ std::map<std::string, std::set<std::uint64_t>> parse_filter(const std::vector<Ho
     for (const std::size_t length : {std::size_t{2}, std::size_t{1}}) {
       if (next + length > parts.size()) continue;
       const char* begin = parts[next].data();
-      const std::string_view joined(begin, static_cast<std::size_t>(parts[next + length - 1].data() + parts[next + length - 1].size() - begin));
+      const std::string_view joined(
+          begin, static_cast<std::size_t>(parts[next + length - 1].data() + parts[next + length - 1].size() - begin));
       entry = parse_entry(pool, joined, flag, filter);
       taken = length;
       if (entry) break;
@@ -106,13 +113,16 @@ std::vector<std::uint64_t> first_slots(std::uint64_t count) {
 
 void check_request(const ResourceRequest& request) {
   if (!request.include.empty() && !request.exclude.empty()) {
-    throw Error(ErrorCode::kUsage, "--include and --exclude exclude each other: expected one of them").at({.key = "--include"});
+    throw Error(ErrorCode::kUsage, "--include and --exclude exclude each other: expected one of them")
+        .at({.key = "--include"});
   }
   const bool filtered = !request.include.empty() || !request.exclude.empty();
   if (filtered && (request.num_nodes || request.num_gpus)) {
-    throw Error(ErrorCode::kUsage, "--include and --exclude do not go together with --num-nodes and --num-gpus").at({.key = "--include"});
+    throw Error(ErrorCode::kUsage, "--include and --exclude do not go together with --num-nodes and --num-gpus")
+        .at({.key = "--include"});
   }
-  for (const auto& [flag, count] : {std::pair{"--num-nodes", request.num_nodes}, std::pair{"--num-gpus", request.num_gpus}}) {
+  for (const auto& [flag, count] :
+       {std::pair{"--num-nodes", request.num_nodes}, std::pair{"--num-gpus", request.num_gpus}}) {
     if (count && *count == 0) {
       throw Error(ErrorCode::kUsage, fmt::format("{} 0: expected at least 1", flag)).at({.key = flag, .value = "0"});
     }
@@ -126,7 +136,8 @@ std::vector<HostSlots> narrowed(const std::vector<Host>& pool, const ResourceReq
   for (const Host& host : pool) {
     if (request.num_nodes && hosts.size() == *request.num_nodes) break;
     if (request.num_gpus && *request.num_gpus > host.slots) {
-      throw Error(ErrorCode::kUsage, fmt::format("--num-gpus {}: {} has {} slots", *request.num_gpus, host.name, host.slots))
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("--num-gpus {}: {} has {} slots", *request.num_gpus, host.name, host.slots))
           .at({.key = "--num-gpus", .value = fmt::format("{}", *request.num_gpus)});
     }
     hosts.push_back({host.name, first_slots(request.num_gpus.value_or(host.slots))});
@@ -135,7 +146,8 @@ std::vector<HostSlots> narrowed(const std::vector<Host>& pool, const ResourceReq
 }
 
 void require_some(const std::vector<HostSlots>& hosts) {
-  if (hosts.empty()) throw Error(ErrorCode::kUsage, "the filters leave no slot, expected at least one").at({.key = "--exclude"});
+  if (hosts.empty())
+    throw Error(ErrorCode::kUsage, "the filters leave no slot, expected at least one").at({.key = "--exclude"});
 }
 
 std::vector<HostSlots> visible_cards(const std::string& visible) {
@@ -144,7 +156,8 @@ std::vector<HostSlots> visible_cards(const std::string& visible) {
     std::uint64_t id = 0;
     const auto [end, status] = std::from_chars(part.data(), part.data() + part.size(), id);
     if (status != std::errc() || end != part.data() + part.size() || id >= kMostSlotsPerHost) {
-      throw Error(ErrorCode::kUsage, fmt::format("CUDA_VISIBLE_DEVICES is {}, expected card numbers such as 0,2", visible))
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("CUDA_VISIBLE_DEVICES is {}, expected card numbers such as 0,2", visible))
           .at({.key = "CUDA_VISIBLE_DEVICES", .value = visible});
     }
     if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
@@ -187,7 +200,8 @@ std::uint64_t Resources::world_size() const {
 Resources resolve_pool(const std::vector<Host>& pool, const ResourceRequest& request) {
   check_request(request);
   if (request.num_nodes && *request.num_nodes > pool.size()) {
-    throw Error(ErrorCode::kUsage, fmt::format("--num-nodes {}: the hostfile names {} hosts", *request.num_nodes, pool.size()))
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--num-nodes {}: the hostfile names {} hosts", *request.num_nodes, pool.size()))
         .at({.key = "--num-nodes", .value = fmt::format("{}", *request.num_nodes)});
   }
   Resources resources;
@@ -196,10 +210,12 @@ Resources resolve_pool(const std::vector<Host>& pool, const ResourceRequest& req
   return resources;
 }
 
-Resources resolve_local(std::uint64_t cards, const std::optional<std::string>& visible, const ResourceRequest& request) {
+Resources resolve_local(std::uint64_t cards, const std::optional<std::string>& visible,
+                        const ResourceRequest& request) {
   check_request(request);
   if (request.num_nodes && *request.num_nodes > 1) {
-    throw Error(ErrorCode::kUsage, fmt::format("--num-nodes {} (num_nodes): without a hostfile there is only this host", *request.num_nodes))
+    throw Error(ErrorCode::kUsage, fmt::format("--num-nodes {} (num_nodes): without a hostfile there is only this host",
+                                               *request.num_nodes))
         .at({.key = "--num-nodes", .value = fmt::format("{}", *request.num_nodes)})
         .hint("name the hosts with --hostfile");
   }
@@ -212,7 +228,9 @@ Resources resolve_local(std::uint64_t cards, const std::optional<std::string>& v
       return resources;
     }
     resources.warnings.push_back(
-        fmt::format("CUDA_VISIBLE_DEVICES={} is ignored, because --include, --exclude or --num-gpus choose the cards by physical number", *visible));
+        fmt::format("CUDA_VISIBLE_DEVICES={} is ignored, because --include, --exclude or --num-gpus choose the cards "
+                    "by physical number",
+                    *visible));
   }
   if (cards == 0 && request.num_gpus) cards = *request.num_gpus;
   if (cards == 0) {

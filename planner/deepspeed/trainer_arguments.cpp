@@ -1,8 +1,8 @@
 #include "planner/deepspeed/trainer_arguments.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "models/core/units.h"
 #include "planner/deepspeed/coercion.h"
@@ -78,7 +78,8 @@ class ArgumentReader {
 
 TrainerArguments read_trainer_arguments(const Json& arguments) {
   if (!arguments.is_object()) {
-    throw Error(ErrorCode::kInvalidInput, "the trainer arguments are no object, expected {\"learning_rate\": 5e-5, ...}");
+    throw Error(ErrorCode::kInvalidInput,
+                "the trainer arguments are no object, expected {\"learning_rate\": 5e-5, ...}");
   }
   TrainerArguments a;
   const ArgumentReader read(arguments, a.problems);

@@ -30,9 +30,9 @@ struct TrainerArguments {
   bool save_on_each_node = false;
   std::string optim = "adamw_torch";
   std::string lr_scheduler_type = "linear";
-  bool batch_given = false;             ///< per_device_train_batch_size was given
-  bool scheduler_given = false;         ///< lr_scheduler_type was given
-  std::vector<std::string> problems;    ///< sentences: arguments that are wrong in themselves
+  bool batch_given = false;           ///< per_device_train_batch_size was given
+  bool scheduler_given = false;       ///< lr_scheduler_type was given
+  std::vector<std::string> problems;  ///< sentences: arguments that are wrong in themselves
 
   /// Updates of the whole training; none if neither max_steps nor the rows of the data set are known.
   std::optional<std::uint64_t> training_steps(std::optional<std::uint64_t> dataset_rows, std::uint64_t ranks) const;
@@ -40,7 +40,8 @@ struct TrainerArguments {
   std::optional<std::uint64_t> warmup(std::optional<std::uint64_t> training_steps) const;
 };
 
-/// Reads the arguments; wrong types are noted as problems, never thrown. \throws Error{kInvalidInput} if it is no object.
+/// Reads the arguments; wrong types are noted as problems, never thrown. \throws Error{kInvalidInput} if it is no
+/// object.
 TrainerArguments read_trainer_arguments(const Json& arguments);
 
 }  // namespace zeroplan::planner::deepspeed

@@ -1,17 +1,19 @@
 #include "planner/deepspeed/value_text.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cmath>
 #include <limits>
+
+#include <fmt/format.h>
 
 namespace zeroplan::planner::deepspeed {
 namespace {
 
 constexpr std::size_t kLongestShown = 60;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 std::size_t skip_digits(std::string_view word, std::size_t at) {
   while (at < word.size() && is_digit(word[at])) ++at;
@@ -96,7 +98,11 @@ std::string clean_utf8(std::string_view text) {
   clean.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const auto lead = static_cast<unsigned char>(text[at]);
-    const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 0x6 ? 2 : lead >> 4 == 0xE ? 3 : lead >> 3 == 0x1E ? 4 : 0;
+    const std::size_t length = lead < 0x80         ? 1
+                               : lead >> 5 == 0x6  ? 2
+                               : lead >> 4 == 0xE  ? 3
+                               : lead >> 3 == 0x1E ? 4
+                                                   : 0;
     std::uint32_t code = length == 1 ? lead : length == 0 ? 0 : lead & (0xFFU >> (length + 1));
     bool good = length > 0 && at + length <= text.size();
     for (std::size_t i = 1; good && i < length; ++i) {
@@ -147,14 +153,21 @@ std::string shown_value(const Json& value) {
 
 std::string kind_of(const Json& value) {
   switch (value.type()) {
-    case Json::value_t::string: return "a string";
-    case Json::value_t::boolean: return "a truth value";
+    case Json::value_t::string:
+      return "a string";
+    case Json::value_t::boolean:
+      return "a truth value";
     case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned: return "an integer";
-    case Json::value_t::number_float: return "a number";
-    case Json::value_t::object: return "an object";
-    case Json::value_t::array: return "a list";
-    default: return "null";
+    case Json::value_t::number_unsigned:
+      return "an integer";
+    case Json::value_t::number_float:
+      return "a number";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::array:
+      return "a list";
+    default:
+      return "null";
   }
 }
 

@@ -10,7 +10,8 @@
 
 namespace zeroplan::planner::deepspeed {
 
-/// true, false, null or a number as JSON spells it (also NaN and Infinity, which Python's reader takes); otherwise nothing.
+/// true, false, null or a number as JSON spells it (also NaN and Infinity, which Python's reader takes); otherwise
+/// nothing.
 std::optional<Json> parse_bare_value(std::string_view word);
 
 /// Replaces what is not UTF-8.

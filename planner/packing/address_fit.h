@@ -1,5 +1,6 @@
-// Places buffers one after another in a given order, each in the lowest or highest gap between those that it conflicts with.
-// Main type: AddressFit over a Relation, which says who conflicts with the buffer at hand. Depends on planner/packing/packing.h.
+// Places buffers one after another in a given order, each in the lowest or highest gap between those that it conflicts
+// with. Main type: AddressFit over a Relation, which says who conflicts with the buffer at hand. Depends on
+// planner/packing/packing.h.
 #pragma once
 
 #include <algorithm>
@@ -71,7 +72,8 @@ class AddressFit {
     offsets_[b] = at;
     if (relation_.size(b) == 0) return;
     height_ = std::max(height_, end_of(b));
-    const auto after = std::upper_bound(placed_.begin(), placed_.end(), at, [](std::uint64_t x, const Placed& p) { return x < p.begin; });
+    const auto after = std::upper_bound(placed_.begin(), placed_.end(), at,
+                                        [](std::uint64_t x, const Placed& p) { return x < p.begin; });
     placed_.insert(after, {at, end_of(b), b});
   }
 

@@ -1,4 +1,5 @@
-// The conflicts of an instance as flat rows, checked once. Main type: ConflictIndex. Depends on planner/packing/packing.h.
+// The conflicts of an instance as flat rows, checked once. Main type: ConflictIndex. Depends on
+// planner/packing/packing.h.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace zeroplan::planner {
 /// Copies what the inner loops read, so that neighbours lie side by side.
 class ConflictIndex {
  public:
-  /// \throws Error{kInternal} if the parts of the instance do not match, Error{kOverflow} if all sizes together leave 63 bits
+  /// \throws Error{kInternal} if the parts of the instance do not match, Error{kOverflow} if all sizes together leave
+  /// 63 bits
   explicit ConflictIndex(const ConflictInstance& instance);
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(sizes_.size()); }

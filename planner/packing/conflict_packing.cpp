@@ -34,7 +34,10 @@ class ListedConflicts {
 class ConflictPacker {
  public:
   ConflictPacker(const ConflictInstance& instance, const ConflictIndex& index)
-      : index_(index), pinned_(instance.pinned), fit_(ListedConflicts(index), instance.pinned), in_clique_(index.count(), false) {}
+      : index_(index),
+        pinned_(instance.pinned),
+        fit_(ListedConflicts(index), instance.pinned),
+        in_clique_(index.count(), false) {}
 
   ConflictPacking pack(std::uint32_t most_rounds);
 
@@ -80,9 +83,8 @@ std::vector<Order> ConflictPacker::greedy_orders() const {
   const auto area = [&](std::uint32_t b) { return static_cast<double>(index_.size(b)) * (life(b) + 1.0); };
   std::vector<Order> orders;
   orders.push_back(sorted([&](auto a, auto b) { return life(a) > life(b); }));
-  orders.push_back(sorted([&](auto a, auto b) {
-    return in_clique_[a] != in_clique_[b] ? in_clique_[a] : life(a) > life(b);
-  }));
+  orders.push_back(
+      sorted([&](auto a, auto b) { return in_clique_[a] != in_clique_[b] ? in_clique_[a] : life(a) > life(b); }));
   orders.push_back(sorted([&](auto a, auto b) { return index_.size(a) > index_.size(b); }));
   orders.push_back(sorted([&](auto a, auto b) { return area(a) > area(b); }));
   orders.push_back(sorted([&](auto a, auto b) { return index_.first(a) < index_.first(b); }));
@@ -90,12 +92,13 @@ std::vector<Order> ConflictPacker::greedy_orders() const {
   return orders;
 }
 
-/// What is live at the heaviest position stands from the bottom, longest life first; what lives on its two sides hangs from the bottom
-/// or the top. Serves stacks that shrink while others grow (saved activations against gradients).
+/// What is live at the heaviest position stands from the bottom, longest life first; what lives on its two sides hangs
+/// from the bottom or the top. Serves stacks that shrink while others grow (saved activations against gradients).
 void ConflictPacker::place_from_both_ends() {
   std::uint32_t anchor = 0;
   for (const std::uint32_t b : best_.clique) anchor = std::max(anchor, index_.first(b));
-  const Order by_life = sorted([&](auto a, auto b) { return index_.last(a) - index_.first(a) > index_.last(b) - index_.first(b); });
+  const Order by_life =
+      sorted([&](auto a, auto b) { return index_.last(a) - index_.first(a) > index_.last(b) - index_.first(b); });
   std::vector<ArenaEnd> ends(index_.count());
   for (const int rule : {0, 1, 2, 3}) {
     for (std::uint32_t b = 0; b < index_.count(); ++b) {
@@ -113,14 +116,16 @@ void ConflictPacker::place_from_both_ends() {
 /// Elementary operations that improvement may cost: some tens of milliseconds, whatever the size of the instance.
 constexpr std::uint64_t kMostWork = 30'000'000;
 
-/// Buffers that end above the bound move forward in the order, the more often the further, and everything is placed again.
+/// Buffers that end above the bound move forward in the order, the more often the further, and everything is placed
+/// again.
 void ConflictPacker::raise_what_sticks_out(Order order, std::uint32_t rounds) {
   std::vector<double> key(index_.count());
   for (std::size_t i = 0; i < order.size(); ++i) key[order[i]] = static_cast<double>(i);
   std::vector<std::uint32_t> raises(index_.count(), 0);
   fit_.place(order);
   const std::uint64_t n = index_.count();
-  rounds = static_cast<std::uint32_t>(std::min<std::uint64_t>(rounds, 1 + kMostWork / (3 * (n * n / 2 + index_.edges()) + 1)));
+  rounds = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(rounds, 1 + kMostWork / (3 * (n * n / 2 + index_.edges()) + 1)));
   for (std::uint32_t round = 0; round < rounds && !is_done(); ++round) {
     for (std::uint32_t b = 0; b < index_.count(); ++b) {
       if (fit_.end_of(b) <= bound_ || fit_.is_pinned(b)) continue;
@@ -165,7 +170,8 @@ void check_pinned(const ConflictInstance& instance) {
     if (detail::checked_add(instance.pinned[a], instance.sizes[a]) > INT64_MAX) detail::count_overflow();
     for (const std::uint32_t b : instance.conflicts[a]) {
       if (instance.pinned[b] == kNotPinned || instance.sizes[a] == 0 || instance.sizes[b] == 0) continue;
-      if (instance.pinned[a] < instance.pinned[b] + instance.sizes[b] && instance.pinned[b] < instance.pinned[a] + instance.sizes[a]) {
+      if (instance.pinned[a] < instance.pinned[b] + instance.sizes[b] &&
+          instance.pinned[b] < instance.pinned[a] + instance.sizes[a]) {
         throw Error(ErrorCode::kInvalidInput, "two pinned buffers that are live at once overlap");
       }
     }

@@ -6,11 +6,13 @@
 namespace zeroplan::planner {
 namespace {
 
-/// Positions of which a clique is grown. In plans, neighbouring positions grow the same clique, so a few spread ones do.
+/// Positions of which a clique is grown. In plans, neighbouring positions grow the same clique, so a few spread ones
+/// do.
 constexpr std::size_t kMostSeeds = 24;
 constexpr std::uint32_t kMostExchanges = 64;
 
-/// A clique under change. For every buffer it knows with how many members it conflicts, so joining and exchanging are cheap.
+/// A clique under change. For every buffer it knows with how many members it conflicts, so joining and exchanging are
+/// cheap.
 class GrowingClique {
  public:
   explicit GrowingClique(const ConflictIndex& index)
@@ -69,12 +71,14 @@ bool GrowingClique::exchange(std::span<const std::uint32_t> heaviest_first) {
     if (is_member_[buffer] != 0 || hits_[buffer] + 1 != members_.size() || index_.size(buffer) == 0) continue;
     candidates.emplace_back(static_cast<std::uint32_t>(ids_ - hit_ids_[buffer]), buffer);
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& x, const auto& y) { return x.first < y.first; });
   for (std::size_t begin = 0; begin < candidates.size();) {
     const std::uint32_t member = candidates[begin].first;
     std::size_t end = begin;
     std::uint64_t most = 0;
-    for (; end < candidates.size() && candidates[end].first == member; ++end) most += index_.size(candidates[end].second);
+    for (; end < candidates.size() && candidates[end].first == member; ++end)
+      most += index_.size(candidates[end].second);
     if (most > index_.size(member)) {
       const std::uint64_t before = weight_;
       const std::size_t rest = members_.size() - 1;
@@ -105,7 +109,8 @@ std::vector<Seed> heaviest_positions(const ConflictIndex& index, std::span<const
   for (std::size_t begun = 0, ended = 0; begun < by_first.size();) {
     const std::uint32_t position = index.first(by_first[begun]);
     for (; index.last(by_last[ended]) < position; ++ended) live -= index.size(by_last[ended]);
-    for (; begun < by_first.size() && index.first(by_first[begun]) == position; ++begun) live += index.size(by_first[begun]);
+    for (; begun < by_first.size() && index.first(by_first[begun]) == position; ++begun)
+      live += index.size(by_first[begun]);
     const bool is_peak = begun == by_first.size() || index.last(by_last[ended]) < index.first(by_first[begun]);
     if (is_peak) seeds.push_back({live, position});
   }

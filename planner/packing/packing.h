@@ -1,11 +1,11 @@
-// Packs buffers into one arena. Purpose: offsets such that buffers that are live at once never share addresses, the arena as low as
-// possible, and a bound that says how low it can be. Main types: IntervalBuffer with pack_intervals (lives are exact intervals of
-// one clock), ConflictInstance with pack_conflicts (any two buffers may or may not conflict, as in plans, where happens-before
-// decides). Deterministic: the same input gives the same output, unless the time limit cuts the search. Must not depend on the plan:
-// models/core only.
+// Packs buffers into one arena. Purpose: offsets such that buffers that are live at once never share addresses, the
+// arena as low as possible, and a bound that says how low it can be. Main types: IntervalBuffer with pack_intervals
+// (lives are exact intervals of one clock), ConflictInstance with pack_conflicts (any two buffers may or may not
+// conflict, as in plans, where happens-before decides). Deterministic: the same input gives the same output, unless the
+// time limit cuts the search. Must not depend on the plan: models/core only.
 //
-// Greedy orders after Pisarchyk & Lee, arXiv 2001.03288; canonical solutions (every buffer rests on another one or on the bottom)
-// after Moffitt, "MiniMalloc", ASPLOS 2023.
+// Greedy orders after Pisarchyk & Lee, arXiv 2001.03288; canonical solutions (every buffer rests on another one or on
+// the bottom) after Moffitt, "MiniMalloc", ASPLOS 2023.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct IntervalPacking {
   PackingOutcome outcome = PackingOutcome::kUnknown;
   std::vector<std::uint64_t> offsets;  ///< per buffer, a valid packing in any case
   std::uint64_t height = 0;            ///< end of the highest buffer
-  std::uint64_t lower_bound = 0;       ///< no packing is lower; equal to the height where that is proven to be the lowest
+  std::uint64_t lower_bound = 0;  ///< no packing is lower; equal to the height where that is proven to be the lowest
 };
 
 /// \throws Error{kInvalidInput} for an empty life, an alignment of 0 or a time limit that is negative or no number;
@@ -52,7 +52,7 @@ constexpr std::uint64_t kNotPinned = UINT64_MAX;
 struct ConflictInstance {
   std::vector<std::uint64_t> sizes;                   ///< bytes, rounded up to the alignment by the caller
   std::vector<std::vector<std::uint32_t>> conflicts;  ///< symmetric, ascending, without the buffer itself
-  std::vector<std::uint32_t> first_position;          ///< approximate linear life [first, last], which guides orders only
+  std::vector<std::uint32_t> first_position;  ///< approximate linear life [first, last], which guides orders only
   std::vector<std::uint32_t> last_position;
   std::vector<std::uint64_t> pinned = {};  ///< fixed offset or kNotPinned; empty: nothing is pinned
 };
@@ -84,12 +84,13 @@ std::vector<std::vector<std::uint32_t>> conflict_lists(std::uint32_t count, Rela
   return lists;
 }
 
-/// A heavy clique: exact where the lives are intervals of one clock, else the best found from the heaviest positions by exchange.
-/// \throws Error{kInternal} for lists that contradict the sizes, Error{kOverflow} if all sizes together leave 63 bits
+/// A heavy clique: exact where the lives are intervals of one clock, else the best found from the heaviest positions by
+/// exchange. \throws Error{kInternal} for lists that contradict the sizes, Error{kOverflow} if all sizes together leave
+/// 63 bits
 Clique heaviest_clique(const ConflictInstance& instance);
 
-/// Stops as soon as the height meets the bound, at the latest after `most_rounds` of improvement. Pinned buffers keep their place.
-/// \throws as heaviest_clique; Error{kInvalidInput} if two pinned buffers that conflict overlap
+/// Stops as soon as the height meets the bound, at the latest after `most_rounds` of improvement. Pinned buffers keep
+/// their place. \throws as heaviest_clique; Error{kInvalidInput} if two pinned buffers that conflict overlap
 ConflictPacking pack_conflicts(const ConflictInstance& instance, std::uint32_t most_rounds = 200);
 
 }  // namespace zeroplan::planner

@@ -1,8 +1,8 @@
 #include "planner/schedule/buckets.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace zeroplan::planner {
 

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::uint32_t kUntouched = 0xffffffffu;
 
-ConflictInstance instance_of(const models::Program& program, const std::vector<TemporaryLife>& lives, std::uint64_t alignment) {
+ConflictInstance instance_of(const models::Program& program, const std::vector<TemporaryLife>& lives,
+                             std::uint64_t alignment) {
   ConflictInstance instance;
   instance.conflicts.resize(lives.size());
   for (std::uint32_t i = 0; i < lives.size(); ++i) {
@@ -17,7 +18,8 @@ ConflictInstance instance_of(const models::Program& program, const std::vector<T
     instance.first_position.push_back(lives[i].first);
     instance.last_position.push_back(lives[i].last);
     for (std::uint32_t j = 0; j < lives.size(); ++j) {
-      if (i != j && lives[i].first <= lives[j].last && lives[j].first <= lives[i].last) instance.conflicts[i].push_back(j);
+      if (i != j && lives[i].first <= lives[j].last && lives[j].first <= lives[i].last)
+        instance.conflicts[i].push_back(j);
     }
   }
   return instance;

@@ -12,7 +12,8 @@ struct TemporaryLife {
   std::uint32_t last = 0;
 };
 
-/// Lives of a program's temporaries, in the order of its tensors. A temporary that no op touches is a fault of the builder.
+/// Lives of a program's temporaries, in the order of its tensors. A temporary that no op touches is a fault of the
+/// builder.
 std::vector<TemporaryLife> temporary_lives(const models::Program& program);
 
 /// Sets the offsets of the temporaries, frame_bytes and lower_bound_bytes.

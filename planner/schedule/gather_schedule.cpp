@@ -1,8 +1,8 @@
 #include "planner/schedule/gather_schedule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace zeroplan::planner {
 namespace {
@@ -116,8 +116,8 @@ std::vector<Residency> schedule_gathers(const Uses& uses, const std::vector<std:
   for (const auto& groups : uses) {
     const std::uint64_t needed = sum_of(groups, elements);
     if (needed > limits.max_live) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("--max-live-parameters {}: one unit alone needs {} elements gathered", limits.max_live, needed))
+      throw Error(ErrorCode::kUsage, fmt::format("--max-live-parameters {}: one unit alone needs {} elements gathered",
+                                                 limits.max_live, needed))
           .at({.key = "--max-live-parameters", .value = fmt::format("{}", limits.max_live)})
           .hint(fmt::format("give at least {}", needed));
     }

@@ -11,9 +11,10 @@ namespace zeroplan::planner {
 
 /// In elements.
 struct GatherLimits {
-  std::uint64_t prefetch = 0;        ///< gathered ahead of the running compute task and not yet used
-  std::uint64_t max_live = 0;        ///< gathered at any time
-  std::uint64_t reuse_distance = 0;  ///< a group stays gathered if so few elements, or fewer, are used before its next use
+  std::uint64_t prefetch = 0;  ///< gathered ahead of the running compute task and not yet used
+  std::uint64_t max_live = 0;  ///< gathered at any time
+  std::uint64_t reuse_distance =
+      0;  ///< a group stays gathered if so few elements, or fewer, are used before its next use
 };
 
 /// A group's stay in gathered form.

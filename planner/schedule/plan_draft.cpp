@@ -20,7 +20,9 @@ BufferId PlanDraft::spanning_cycle(const std::string& name, Bytes bytes) {
   return id;
 }
 
-void PlanDraft::begin_step(const std::string& name) { plan_.steps.push_back({name, {}}); }
+void PlanDraft::begin_step(const std::string& name) {
+  plan_.steps.push_back({name, {}});
+}
 
 Task& PlanDraft::task(const std::string& key, TaskKind kind, Lane lane) {
   Task task;

@@ -1,5 +1,5 @@
-// A plan while its buffers and tasks are written down: no offsets yet, and only the waits that bound memory or prefetch.
-// Main type: PlanDraft. Depends on planner/plan.
+// A plan while its buffers and tasks are written down: no offsets yet, and only the waits that bound memory or
+// prefetch. Main type: PlanDraft. Depends on planner/plan.
 #pragma once
 
 #include <string>
@@ -30,7 +30,9 @@ class PlanDraft {
   void reads(Task& task, BufferId buffer) const;
   void writes(Task& task, BufferId buffer) const;
   void reads(Task& task, BufferId buffer, Bytes offset, Bytes bytes) const { add(task.reads, {buffer, offset, bytes}); }
-  void writes(Task& task, BufferId buffer, Bytes offset, Bytes bytes) const { add(task.writes, {buffer, offset, bytes}); }
+  void writes(Task& task, BufferId buffer, Bytes offset, Bytes bytes) const {
+    add(task.writes, {buffer, offset, bytes});
+  }
 
  private:
   BufferId add_buffer(const std::string& name, Bytes bytes, bool is_always);

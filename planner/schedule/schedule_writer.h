@@ -1,4 +1,5 @@
-// Writes the steps of a plan: the training cycle, init, save and eval. Main types: ScheduleContext, and one function a phase.
+// Writes the steps of a plan: the training cycle, init, save and eval. Main types: ScheduleContext, and one function a
+// phase.
 #pragma once
 
 #include <vector>

@@ -23,19 +23,22 @@ Error contradiction(std::string_view flag, std::uint64_t value, std::string_view
 
 void check_model(const models::Model& model, const TrainingSpec& training) {
   if (!model.decoder) {
-    throw unsupported(fmt::format("{}: the native runtime does not train the family {}", model.name, model.family),
-                      "native plans exist for gpt2, llama, mistral, qwen2 and qwen3; others: --framework deepspeed or fsdp2");
+    throw unsupported(
+        fmt::format("{}: the native runtime does not train the family {}", model.name, model.family),
+        "native plans exist for gpt2, llama, mistral, qwen2 and qwen3; others: --framework deepspeed or fsdp2");
   }
   const models::DecoderShape& shape = *model.decoder;
   if (shape.learned_positions && training.seq > shape.positions) {
     throw contradiction("--seq", training.seq, fmt::format("at most {}, the model's position table", shape.positions));
   }
-  if (training.framework != Framework::kNative) throw unsupported("only native runs have a plan file", "--framework native");
+  if (training.framework != Framework::kNative)
+    throw unsupported("only native runs have a plan file", "--framework native");
   if (training.method != Method::kFull) {
     throw unsupported(fmt::format("--method {}: a native plan trains all parameters", name_of(training.method)),
                       "--method full, or another --framework");
   }
-  if (!training.freeze.empty()) throw unsupported("--freeze: a native plan trains all parameters", "another --framework");
+  if (!training.freeze.empty())
+    throw unsupported("--freeze: a native plan trains all parameters", "another --framework");
   if (training.attention != AttentionKind::kSdpa) {
     throw unsupported("--attention eager: native kernels never keep the scores", "--attention sdpa");
   }
@@ -52,7 +55,8 @@ void check_strategy(const Strategy& s) {
   if (s.head_chunks == 0) throw contradiction("--head-chunks", 0, "at least 1");
   if (s.sub_group_size == 0) throw contradiction("--sub-group-size", 0, "at least 1");
   if (s.offload_optimizer.any() || s.offload_param.any() || s.offload_gradients.any() || s.offload_activations.any()) {
-    throw unsupported("native plans keep all states on the device", "leave the --offload flags out, or use --framework deepspeed");
+    throw unsupported("native plans keep all states on the device",
+                      "leave the --offload flags out, or use --framework deepspeed");
   }
 }
 

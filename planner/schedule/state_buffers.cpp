@@ -13,8 +13,9 @@ GroupStates persistent_states(PlanDraft& draft, const ShardGroup& group) {
   states.states_are_shard = plan.strategy.stage >= 1;
   const Elements held = states.parameters_are_shard ? group.shard : group.padded;
   const Elements optimized = states.states_are_shard ? group.shard : group.padded;
-  states.parameters = draft.always(fmt::format("{} / parameters{}", group.name, states.parameters_are_shard ? " shard" : ""),
-                                   held * compute_dtype(precision));
+  states.parameters =
+      draft.always(fmt::format("{} / parameters{}", group.name, states.parameters_are_shard ? " shard" : ""),
+                   held * compute_dtype(precision));
   if (has_master_weights(precision)) {
     states.master = draft.always(group.name + " / master weights", optimized * DType::kFp32);
   }

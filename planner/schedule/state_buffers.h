@@ -1,5 +1,5 @@
-// The persistent buffers of a plan: parameters, master weights and moments of each group, scalars, rotary table; and the
-// buffers of gradients. Main types: GroupStates, StateBuffers.
+// The persistent buffers of a plan: parameters, master weights and moments of each group, scalars, rotary table; and
+// the buffers of gradients. Main types: GroupStates, StateBuffers.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct GroupStates {
   bool parameters_are_shard = false;  ///< stage 3, unless the group is small
   BufferId master = kNoBuffer;
   std::vector<BufferId> moments;
-  bool states_are_shard = false;      ///< stage 1 and above
+  bool states_are_shard = false;        ///< stage 1 and above
   BufferId gradients = kNoBuffer;       ///< the whole group; stages 0 and 1: until the update
   BufferId gradient_shard = kNoBuffer;  ///< stages 2 and 3: reduced and, when accumulating, summed
 };

@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "planner/schedule/schedule_writer.h"
 #include "planner/schedule/unit_sequence.h"
@@ -8,8 +8,8 @@
 namespace zeroplan::planner {
 namespace {
 
-/// Collectives of gradients in flight at once: one being filled, one being reduced. A third would hold the full gradients of yet
-/// another bucket, which stages 2 and 3 exist to avoid.
+/// Collectives of gradients in flight at once: one being filled, one being reduced. A third would hold the full
+/// gradients of yet another bucket, which stages 2 and 3 exist to avoid.
 constexpr std::size_t kReductionsInFlight = 2;
 
 /// Place of a micro-step in its cycle.
@@ -145,7 +145,8 @@ class TrainingStepWriter {
     StateWork work;
     const auto flush = [&] {
       if (!work.pieces.empty()) write_sub_group(sub_group++, std::exchange(work, {}));
-      room = std::max<std::uint64_t>(plan.strategy.sub_group_size, kTensorAlignment) / kTensorAlignment * kTensorAlignment;
+      room =
+          std::max<std::uint64_t>(plan.strategy.sub_group_size, kTensorAlignment) / kTensorAlignment * kTensorAlignment;
     };
     flush();
     for (const std::uint32_t g : groups) {
@@ -204,8 +205,8 @@ class TrainingStepWriter {
     task.work = std::move(work);
   }
 
-  /// The piece's part of a buffer that is laid out as the piece counts; else (a shard within a whole group) all of it, since which
-  /// part it is depends on the rank.
+  /// The piece's part of a buffer that is laid out as the piece counts; else (a shard within a whole group) all of it,
+  /// since which part it is depends on the rank.
   void access_state(Task& task, BufferId buffer, const UpdatePiece& piece, bool is_laid_out_alike, DType dtype,
                     bool writes) const {
     if (buffer == kNoBuffer) return;
@@ -229,7 +230,8 @@ class TrainingStepWriter {
     for (std::uint32_t g = 0; g < plan.partition.groups.size(); ++g) {
       if (!context_.states.groups[g].parameters_are_shard) groups.push_back(g);
     }
-    const auto buckets = fill_buckets(plan.partition, groups, plan.strategy.allgather_bucket_size, "--allgather-bucket-size");
+    const auto buckets =
+        fill_buckets(plan.partition, groups, plan.strategy.allgather_bucket_size, "--allgather-bucket-size");
     PlanDraft& draft = context_.draft;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       Task& task = draft.task(fmt::format("gather/updated bucket {}", b), TaskKind::kGather, Lane::kGather);

@@ -59,7 +59,9 @@ BlockRecompute block_recompute(Recompute recompute) {
 }
 
 /// Gradients of several micro-steps are summed in the whole-group buffer at stages 0 and 1 only.
-bool sums_gradients_locally(const Plan& plan) { return plan.strategy.accumulation > 1 && plan.strategy.stage <= 1; }
+bool sums_gradients_locally(const Plan& plan) {
+  return plan.strategy.accumulation > 1 && plan.strategy.stage <= 1;
+}
 
 UnitPrograms block_programs(const Plan& plan, ProgramTable& table, std::size_t unit, BlockRecompute recompute) {
   ProgramOptions sets = options_of(plan, false);
@@ -70,12 +72,11 @@ UnitPrograms block_programs(const Plan& plan, ProgramTable& table, std::size_t u
   programs.recomputes = recompute == BlockRecompute::kEverything;
   const auto light = [&] { return models::block_forward(plan.model, unit, sets, false); };
   programs.forward_only = table.add(light);
-  programs.forward =
-      programs.recomputes ? programs.forward_only : table.add([&] {
-        Program p = models::block_forward(plan.model, unit, sets, true);
-        if (recompute == BlockRecompute::kAttentionCore) p.name += ", without the attention core";
-        return p;
-      });
+  programs.forward = programs.recomputes ? programs.forward_only : table.add([&] {
+    Program p = models::block_forward(plan.model, unit, sets, true);
+    if (recompute == BlockRecompute::kAttentionCore) p.name += ", without the attention core";
+    return p;
+  });
   programs.backward = table.add([&] { return models::block_backward(plan.model, unit, sets); });
   if (sums_gradients_locally(plan)) {
     programs.backward_adding = table.add([&] { return models::block_backward(plan.model, unit, adds); });
@@ -89,17 +90,20 @@ UnitPrograms embedding_programs(const Plan& plan, ProgramTable& table, std::size
   programs.forward_only = programs.forward;
   programs.backward = table.add([&] { return models::embedding_backward(plan.model, unit, options_of(plan, false)); });
   if (sums_gradients_locally(plan)) {
-    programs.backward_adding = table.add([&] { return models::embedding_backward(plan.model, unit, options_of(plan, true)); });
+    programs.backward_adding =
+        table.add([&] { return models::embedding_backward(plan.model, unit, options_of(plan, true)); });
   }
   return programs;
 }
 
 UnitPrograms head_programs(const Plan& plan, ProgramTable& table, std::size_t unit) {
   UnitPrograms programs;
-  programs.forward_only = table.add([&] { return models::head_loss(plan.model, unit, options_of(plan, false), false); });
+  programs.forward_only =
+      table.add([&] { return models::head_loss(plan.model, unit, options_of(plan, false), false); });
   programs.backward = table.add([&] { return models::head_loss(plan.model, unit, options_of(plan, false), true); });
   if (sums_gradients_locally(plan)) {
-    programs.backward_adding = table.add([&] { return models::head_loss(plan.model, unit, options_of(plan, true), true); });
+    programs.backward_adding =
+        table.add([&] { return models::head_loss(plan.model, unit, options_of(plan, true), true); });
   }
   return programs;
 }

@@ -1,4 +1,5 @@
-// The programs of a plan, one for each distinct unit and use, with packed frames. Main types: UnitPrograms, ProgramTable.
+// The programs of a plan, one for each distinct unit and use, with packed frames. Main types: UnitPrograms,
+// ProgramTable.
 #pragma once
 
 #include <vector>

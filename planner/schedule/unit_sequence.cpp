@@ -1,8 +1,8 @@
 #include "planner/schedule/unit_sequence.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace zeroplan::planner {
 namespace {
@@ -34,7 +34,9 @@ GatherLimits ScheduleContext::gather_limits() const {
   return {s.prefetch_bucket_size, s.max_live_parameters, s.max_reuse_distance};
 }
 
-DType parameter_dtype(const Plan& plan) { return compute_dtype(plan.training.precision); }
+DType parameter_dtype(const Plan& plan) {
+  return compute_dtype(plan.training.precision);
+}
 
 std::vector<ComputeStep> compute_sequence(const models::Model& model, bool trains) {
   std::vector<ComputeStep> steps;
@@ -63,7 +65,8 @@ UnitSequence::UnitSequence(ScheduleContext& context, bool trains, const std::str
   buffers_.residuals.assign(units.size(), kNoBuffer);
   buffers_.saved.assign(units.size(), kNoBuffer);
   for (std::size_t u = 1; u < units.size(); ++u) {
-    buffers_.residuals[u] = draft.buffer(fmt::format("{}{} / residual in", prefix, units[u].name), residual_bytes(plan));
+    buffers_.residuals[u] =
+        draft.buffer(fmt::format("{}{} / residual in", prefix, units[u].name), residual_bytes(plan));
   }
   for (std::size_t u = 0; trains && u < units.size(); ++u) {
     const std::uint32_t program = context_.programs[u].forward;
@@ -78,7 +81,8 @@ UnitSequence::UnitSequence(ScheduleContext& context, bool trains, const std::str
     buffers_.frames.push_back(frame > Bytes() ? draft.buffer(name, frame) : kNoBuffer);
   }
   for (const Residency& r : residencies_) {
-    const std::string name = fmt::format("{}{} / gathered {}", prefix, plan.partition.groups[r.group].name, phase_of(r.first_use));
+    const std::string name =
+        fmt::format("{}{} / gathered {}", prefix, plan.partition.groups[r.group].name, phase_of(r.first_use));
     buffers_.gathered.push_back(draft.buffer(name, Elements(elements[r.group]) * parameter_dtype(plan)));
   }
 }
@@ -105,7 +109,8 @@ void UnitSequence::write_gathers(std::int64_t after, TaskId trigger) {
     which[residencies_[i].group] = i;
   }
   if (groups.empty()) return;
-  const auto buckets = fill_buckets(plan.partition, groups, plan.strategy.allgather_bucket_size, "--allgather-bucket-size");
+  const auto buckets =
+      fill_buckets(plan.partition, groups, plan.strategy.allgather_bucket_size, "--allgather-bucket-size");
   for (const Bucket& bucket : buckets) {
     const ShardPiece& head = bucket.pieces.front();
     const std::string piece = head.begin == 0 ? "" : fmt::format("/{}", head.begin);
@@ -147,7 +152,8 @@ void UnitSequence::clear_padding(ComputeWork& work, std::uint32_t group) const {
   const DType dtype = StateBuffers::gradient_dtype(context_.plan());
   Elements end;
   const auto clear_until = [&](Elements begin) {
-    if (begin > end) work.clears.push_back({context_.states.groups[group].gradients, end * dtype, (begin - end) * dtype});
+    if (begin > end)
+      work.clears.push_back({context_.states.groups[group].gradients, end * dtype, (begin - end) * dtype});
   };
   for (const PartitionedTensor& tensor : g.tensors) {
     clear_until(tensor.offset);
@@ -190,7 +196,8 @@ void UnitSequence::bind_places(Task& task, ComputeWork& work, const ComputeStep&
       case models::TensorPlace::kResidualGradient:
         work.residual_gradient = buffers_.residual_gradient;
         if (step.kind == TaskKind::kBackward) draft.reads(task, work.residual_gradient);
-        if (context_.plan().model.units[step.unit].kind != UnitKind::kEmbedding) draft.writes(task, work.residual_gradient);
+        if (context_.plan().model.units[step.unit].kind != UnitKind::kEmbedding)
+          draft.writes(task, work.residual_gradient);
         break;
       case models::TensorPlace::kSaved:
         work.saved = buffers_.saved[step.unit];
@@ -228,8 +235,8 @@ void UnitSequence::bind_places(Task& task, ComputeWork& work, const ComputeStep&
 Task& UnitSequence::write_compute(std::size_t position, bool adds) {
   const ComputeStep& step = steps_[position];
   PlanDraft& draft = context_.draft;
-  Task& task = draft.task(fmt::format("{}/{}", name_of(step.kind), context_.plan().model.units[step.unit].name), step.kind,
-                          Lane::kCompute);
+  Task& task = draft.task(fmt::format("{}/{}", name_of(step.kind), context_.plan().model.units[step.unit].name),
+                          step.kind, Lane::kCompute);
   ComputeWork work;
   work.unit = static_cast<std::uint32_t>(step.unit);
   work.program = program_of(step, adds);

@@ -23,11 +23,11 @@ std::vector<ComputeStep> compute_sequence(const models::Model& model, bool train
 struct PassBuffers {
   BufferId tokens = kNoBuffer;
   BufferId labels = kNoBuffer;
-  std::vector<BufferId> residuals;          ///< input of unit u; none for the first
-  std::vector<BufferId> saved;              ///< of unit u; kNoBuffer where it saves nothing
+  std::vector<BufferId> residuals;  ///< input of unit u; none for the first
+  std::vector<BufferId> saved;      ///< of unit u; kNoBuffer where it saves nothing
   BufferId residual_gradient = kNoBuffer;
-  std::vector<BufferId> frames;             ///< of each compute step
-  std::vector<BufferId> gathered;           ///< of each residency
+  std::vector<BufferId> frames;    ///< of each compute step
+  std::vector<BufferId> gathered;  ///< of each residency
 };
 
 /// A pass with everything that is the same in each of its micro-steps.
@@ -39,7 +39,8 @@ class UnitSequence {
   const std::vector<ComputeStep>& steps() const { return steps_; }
   const PassBuffers& buffers() const { return buffers_; }
 
-  /// Gathers that may start once compute step `after` has ended (-1: the input has come). `trigger`: the task they wait for.
+  /// Gathers that may start once compute step `after` has ended (-1: the input has come). `trigger`: the task they wait
+  /// for.
   void write_gathers(std::int64_t after, TaskId trigger);
   /// The compute task itself. `adds`: parameter gradients are added to. The reference is valid until the next task.
   Task& write_compute(std::size_t position, bool adds);

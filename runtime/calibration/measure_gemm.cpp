@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <array>
+
+#include <fmt/format.h>
 
 #include "kernels/gemm.h"
 #include "runtime/calibration/measure_kernels.h"

@@ -1,9 +1,9 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "kernels/kernels.h"
 #include "runtime/calibration/measure_kernels.h"
@@ -24,7 +24,9 @@ constexpr std::uint64_t kAttentionRows = 4096;
 constexpr std::uint64_t kAttentionHeads = 4;
 
 using Floats = std::shared_ptr<FloatBuffer>;
-Floats floats(std::uint64_t count) { return std::make_shared<FloatBuffer>(count); }
+Floats floats(std::uint64_t count) {
+  return std::make_shared<FloatBuffer>(count);
+}
 
 std::shared_ptr<std::vector<std::int32_t>> ids(std::uint64_t count, std::uint64_t below) {
   auto values = std::make_shared<std::vector<std::int32_t>>(count);
@@ -80,11 +82,13 @@ void OpMeasurer::norms(std::uint64_t work, std::uint64_t width) {
     Floats x = floats(work), w = floats(width), y = floats(work), rstd = floats(rows);
     return [=](Workers& workers) {
       kernels::cpu::rms_norm_forward(
-          {.rows = rows, .width = width, .x = x->data(), .weight = w->data(), .y = y->data(), .rstd = rstd->data()}, workers);
+          {.rows = rows, .width = width, .x = x->data(), .weight = w->data(), .y = y->data(), .rstd = rstd->data()},
+          workers);
     };
   });
   add("rms_norm_backward", at, [=] {
-    Floats d_y = floats(work), x = floats(work), w = floats(width), rstd = floats(rows), d_x = floats(work), d_w = floats(width);
+    Floats d_y = floats(work), x = floats(work), w = floats(width), rstd = floats(rows), d_x = floats(work),
+           d_w = floats(width);
     kernels::RmsNormBackward args;
     args.rows = rows;
     args.width = width;
@@ -94,7 +98,9 @@ void OpMeasurer::norms(std::uint64_t work, std::uint64_t width) {
     args.rstd = rstd->data();
     args.d_x = d_x->data();
     args.d_weight = d_w->data();
-    return [=, keep = std::array{d_y, x, w, rstd, d_x, d_w}](Workers& workers) { kernels::cpu::rms_norm_backward(args, workers); };
+    return [=, keep = std::array{d_y, x, w, rstd, d_x, d_w}](Workers& workers) {
+      kernels::cpu::rms_norm_backward(args, workers);
+    };
   });
   add("layer_norm_forward", at, [=] {
     Floats x = floats(work), w = floats(2 * width), y = floats(work), statistics = floats(2 * rows);
@@ -107,7 +113,9 @@ void OpMeasurer::norms(std::uint64_t work, std::uint64_t width) {
     args.y = y->data();
     args.mean = statistics->data();
     args.rstd = statistics->data() + rows;
-    return [=, keep = std::array{x, w, y, statistics}](Workers& workers) { kernels::cpu::layer_norm_forward(args, workers); };
+    return [=, keep = std::array{x, w, y, statistics}](Workers& workers) {
+      kernels::cpu::layer_norm_forward(args, workers);
+    };
   });
   add("layer_norm_backward", at, [=] {
     Floats d_y = floats(work), x = floats(work), w = floats(width), statistics = floats(2 * rows), d_x = floats(work),
@@ -133,7 +141,8 @@ void OpMeasurer::rotary(std::uint64_t work, std::uint64_t head_size) {
   const std::uint64_t tokens = work / (kAttentionHeads * head_size);
   add("rotary_forward", {work, head_size}, [=] {
     Floats table = floats(tokens * head_size), x = floats(work);
-    std::fill_n(table->data(), table->size(), std::sqrt(0.5f));  // rotates by 45 degrees, so that repeats change no magnitude
+    std::fill_n(table->data(), table->size(),
+                std::sqrt(0.5f));  // rotates by 45 degrees, so that repeats change no magnitude
     kernels::Rotary args;
     args.tokens = tokens;
     args.heads = kAttentionHeads;
@@ -170,10 +179,13 @@ void OpMeasurer::attention(std::uint64_t seq, std::uint64_t head_size) {
   };
   add("attention_forward", at, [=] {
     Floats qkv = floats(3 * count), out = floats(count), lse = floats(kAttentionRows);
-    return [args = forward(qkv, out, lse), keep = std::array{qkv, out, lse}](Workers& workers) { kernels::cpu::attention_forward(args, workers); };
+    return [args = forward(qkv, out, lse), keep = std::array{qkv, out, lse}](Workers& workers) {
+      kernels::cpu::attention_forward(args, workers);
+    };
   });
   add("attention_backward", at, [=] {
-    Floats qkv = floats(3 * count), out = floats(count), lse = floats(kAttentionRows), d_out = floats(count), d = floats(3 * count);
+    Floats qkv = floats(3 * count), out = floats(count), lse = floats(kAttentionRows), d_out = floats(count),
+           d = floats(3 * count);
     kernels::AttentionBackward args;
     args.shape = shape;
     args.d_out = d_out->data();
@@ -187,14 +199,17 @@ void OpMeasurer::attention(std::uint64_t seq, std::uint64_t head_size) {
     args.d_v = d->data() + 2 * count;
     kernels::Workers alone(1);
     kernels::cpu::attention_forward(forward(qkv, out, lse), alone);  // a log-sum-exp that fits the scores
-    return [=, keep = std::array{qkv, out, lse, d_out, d}](Workers& workers) { kernels::cpu::attention_backward(args, workers); };
+    return [=, keep = std::array{qkv, out, lse, d_out, d}](Workers& workers) {
+      kernels::cpu::attention_backward(args, workers);
+    };
   });
 }
 
 void OpMeasurer::elementwise(std::uint64_t work) {
   add("gelu_forward", {work}, [=] {
     Floats x = floats(work), y = floats(work);
-    return [=](Workers& workers) { kernels::cpu::gelu_forward({.count = work, .x = x->data(), .y = y->data()}, workers); };
+    return
+        [=](Workers& workers) { kernels::cpu::gelu_forward({.count = work, .x = x->data(), .y = y->data()}, workers); };
   });
   add("gelu_backward", {work}, [=] {
     Floats d_y = floats(work), x = floats(work), d_x = floats(work);
@@ -205,7 +220,8 @@ void OpMeasurer::elementwise(std::uint64_t work) {
   add("gated_silu_forward", {work}, [=] {
     Floats gate = floats(work), up = floats(work), y = floats(work);
     return [=](Workers& workers) {
-      kernels::cpu::gated_silu_forward({.count = work, .gate = gate->data(), .up = up->data(), .y = y->data()}, workers);
+      kernels::cpu::gated_silu_forward({.count = work, .gate = gate->data(), .up = up->data(), .y = y->data()},
+                                       workers);
     };
   });
   add("gated_silu_backward", {work}, [=] {
@@ -217,11 +233,15 @@ void OpMeasurer::elementwise(std::uint64_t work) {
     args.up = up->data();
     args.d_gate = d_gate->data();
     args.d_up = d_up->data();
-    return [=, keep = std::array{d_y, gate, up, d_gate, d_up}](Workers& workers) { kernels::cpu::gated_silu_backward(args, workers); };
+    return [=, keep = std::array{d_y, gate, up, d_gate, d_up}](Workers& workers) {
+      kernels::cpu::gated_silu_backward(args, workers);
+    };
   });
   add("residual_add", {work}, [=] {
     Floats a = floats(work), b = floats(work), out = floats(work);
-    return [=](Workers& workers) { kernels::cpu::add({.count = work, .a = a->data(), .b = b->data(), .out = out->data()}, workers); };
+    return [=](Workers& workers) {
+      kernels::cpu::add({.count = work, .a = a->data(), .b = b->data(), .out = out->data()}, workers);
+    };
   });
 }
 

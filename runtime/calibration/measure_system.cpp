@@ -1,15 +1,15 @@
 #include "runtime/calibration/measure_system.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "kernels/ranges.h"
 #include "models/core/error.h"
@@ -23,7 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::array<std::uint64_t, 5> kCollectiveBytes = {1u << 12, 1u << 16, 1u << 18, 1u << 21, 1u << 24};
 
-double seconds_between(Clock::time_point start, Clock::time_point end) { return std::chrono::duration<double>(end - start).count(); }
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
 
 using Collective = void (Collectives::*)(Channel, const CollectiveCall&);
 
@@ -119,7 +121,9 @@ BytesPerSecond measure_memory(const RankTeam& team, std::uint64_t bytes) {
   const Seconds time = team.time([&](std::size_t) -> RankBody {
     auto from = std::make_shared<FloatBuffer>(count);
     auto to = std::make_shared<FloatBuffer>(count);
-    return [=](kernels::Workers& workers) { kernels::cpu::copy({.count = count, .x = from->data(), .out = to->data()}, workers); };
+    return [=](kernels::Workers& workers) {
+      kernels::cpu::copy({.count = count, .x = from->data(), .out = to->data()}, workers);
+    };
   });
   return BytesPerSecond(2.0 * static_cast<double>(count * sizeof(float) * team.ranks()) / time.value());
 }
@@ -141,7 +145,8 @@ DiskRates measure_disk(const std::filesystem::path& directory, std::uint64_t byt
   };
   DiskRates rates;
   Clock::time_point start = Clock::now();
-  transfer([&](const char* data, std::size_t n, off_t at) { return ::pwrite(file.descriptor(), data, n, at); }, "writing");
+  transfer([&](const char* data, std::size_t n, off_t at) { return ::pwrite(file.descriptor(), data, n, at); },
+           "writing");
   if (::fsync(file.descriptor()) != 0) throw io_error(file.path(), "syncing");
   rates.write = BytesPerSecond(amount / seconds_between(start, Clock::now()));
   ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);

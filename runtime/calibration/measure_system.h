@@ -1,4 +1,5 @@
-// What lies between kernels: loopback collectives, waking a lane, memory and disk. Depends on runtime/comm and runtime/timeline.
+// What lies between kernels: loopback collectives, waking a lane, memory and disk. Depends on runtime/comm and
+// runtime/timeline.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +20,8 @@ Seconds measure_lane_switch(int repeats);
 /// Bytes read and written per second by copies of `bytes` on all workers of the team's ranks together.
 BytesPerSecond measure_memory(const RankTeam& team, std::uint64_t bytes);
 
-/// Sequential rates of a file in `directory`, synced to the device; read back from the device where the system lets us drop its
-/// cache. The file is removed.
+/// Sequential rates of a file in `directory`, synced to the device; read back from the device where the system lets us
+/// drop its cache. The file is removed.
 struct DiskRates {
   BytesPerSecond read;
   BytesPerSecond write;

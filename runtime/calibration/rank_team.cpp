@@ -18,12 +18,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kMostCalls = 1u << 16;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 }  // namespace
 
 FloatBuffer::FloatBuffer(std::size_t count) : count_(count) {
-  const std::size_t bytes = (std::max<std::size_t>(count, 1) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t bytes =
+      (std::max<std::size_t>(count, 1) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
   data_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
   if (data_ == nullptr) throw std::bad_alloc();
   std::uint32_t state = 12345;
@@ -33,7 +36,9 @@ FloatBuffer::FloatBuffer(std::size_t count) : count_(count) {
   }
 }
 
-void FloatBuffer::Free::operator()(float* data) const { std::free(data); }
+void FloatBuffer::Free::operator()(float* data) const {
+  std::free(data);
+}
 
 Seconds RankTeam::time(const std::function<RankBody(std::size_t rank)>& prepare) const {
   const auto repeats = static_cast<std::size_t>(effort_.repeats);
@@ -86,7 +91,8 @@ Seconds RankTeam::time(const std::function<RankBody(std::size_t rank)>& prepare)
   if (error) std::rethrow_exception(error);
   std::vector<double> means(repeats, 0.0);
   for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
-    for (std::size_t rank = 0; rank < ranks_; ++rank) means[repeat] += times[rank][repeat] / static_cast<double>(ranks_);
+    for (std::size_t rank = 0; rank < ranks_; ++rank)
+      means[repeat] += times[rank][repeat] / static_cast<double>(ranks_);
   }
   std::nth_element(means.begin(), means.begin() + static_cast<std::ptrdiff_t>(repeats / 2), means.end());
   return Seconds(means[repeats / 2]);

@@ -1,5 +1,6 @@
-// Ranks that do the same thing at the same time, timed. Purpose: kernels are measured as training runs them: each rank with its share
-// of the cores, its peers busy beside it. Main types: FloatBuffer, RankBody, RankTeam. Depends on kernels/workers.
+// Ranks that do the same thing at the same time, timed. Purpose: kernels are measured as training runs them: each rank
+// with its share of the cores, its peers busy beside it. Main types: FloatBuffer, RankBody, RankTeam. Depends on
+// kernels/workers.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ using RankBody = std::function<void(kernels::Workers& workers)>;
 
 /// How long and how often to measure.
 struct Effort {
-  int repeats = 9;             ///< the median of so many
+  int repeats = 9;                ///< the median of so many
   Seconds least = Seconds(1e-3);  ///< each repeat makes so many calls that it takes at least so long
 };
 

@@ -1,5 +1,6 @@
-// Checkpoints on disk. Purpose: states of every group by rank in extents with checksums, written beside the last checkpoint and put in
-// its place only when whole. Main types: Manifest, CheckpointWriter, Checkpoint. The files are the same at every ZeRO stage:
+// Checkpoints on disk. Purpose: states of every group by rank in extents with checksums, written beside the last
+// checkpoint and put in its place only when whole. Main types: Manifest, CheckpointWriter, Checkpoint. The files are
+// the same at every ZeRO stage:
 //   DIR/latest                         name of the last whole checkpoint
 //   DIR/step-00000100/manifest.json    model, partition, place in training
 //   DIR/step-00000100/rank-00000.json  extents of that rank's file: group, state, offset, elements, checksum
@@ -19,11 +20,11 @@ namespace zeroplan::runtime {
 
 /// What is the same on all ranks.
 struct Manifest {
-  std::uint64_t updates = 0;         ///< done
-  std::uint64_t tokens = 0;          ///< seen by all ranks
-  std::int64_t optimizer_step = 0;   ///< updates that were not skipped
+  std::uint64_t updates = 0;        ///< done
+  std::uint64_t tokens = 0;         ///< seen by all ranks
+  std::int64_t optimizer_step = 0;  ///< updates that were not skipped
   std::uint64_t seed = 0;
-  double loss = 0;                   ///< of the last update
+  double loss = 0;  ///< of the last update
 };
 
 /// One state of one group in a rank's file.
@@ -44,7 +45,8 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Appends a group's shard to the rank's file; the groups of one rank on one thread. \throws Error{kIo} (a full disk, ...)
+  /// Appends a group's shard to the rank's file; the groups of one rank on one thread. \throws Error{kIo} (a full disk,
+  /// ...)
   void add(std::uint64_t rank, const GroupState& group);
   /// Flushes all, renames the folder, points `latest` at it and removes all but the last `keep` (0: keep all).
   /// \returns the checkpoint's folder. \throws Error{kIo}; then `latest` still names the one before.
@@ -80,7 +82,8 @@ class Checkpoint {
   /// \throws Error{kIo} for a short file, Error{kInvalidInput} for a wrong checksum
   void restore(const planner::Plan& plan, const GroupState& group) const;
   /// One rank's shard of a state, as fp32. \throws as `restore`
-  std::vector<float> read_shard(std::uint64_t rank, const std::string& group, const std::string& state, Elements elements) const;
+  std::vector<float> read_shard(std::uint64_t rank, const std::string& group, const std::string& state,
+                                Elements elements) const;
 
  private:
   const Extent& extent(std::uint64_t rank, const std::string& group, const std::string& state) const;

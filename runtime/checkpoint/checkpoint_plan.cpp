@@ -8,8 +8,8 @@ namespace zeroplan::runtime {
 planner::Plan plan_of_checkpoint(const Checkpoint& checkpoint) {
   const models::Model model = models::build_model(checkpoint.config(), checkpoint.model_name());
   const Json manifest = read_json_file(checkpoint.folder() / "manifest.json");
-  planner::TrainingSpec training =
-      planner::TrainingSpec::from_json(JsonView(manifest, (checkpoint.folder() / "manifest.json").string()).at("training"));
+  planner::TrainingSpec training = planner::TrainingSpec::from_json(
+      JsonView(manifest, (checkpoint.folder() / "manifest.json").string()).at("training"));
   training.comm = planner::CommKind::kLoopback;
   training.backend = planner::BackendKind::kCpu;
   planner::Strategy strategy;

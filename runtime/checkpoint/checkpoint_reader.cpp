@@ -1,7 +1,7 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "kernels/ranges.h"
 #include "models/core/file_io.h"
@@ -20,7 +20,8 @@ fs::path folder_of(const fs::path& path) {
   std::string name = read_file(path / "latest", Bytes(4096));
   while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
   if (!name.starts_with("step-") || name.find('/') != std::string::npos) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: names '{}', expected step-NUMBER", (path / "latest").string(), name))
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("{}: names '{}', expected step-NUMBER", (path / "latest").string(), name))
         .at({.file = (path / "latest").string(), .value = name});
   }
   return path / name;
@@ -41,7 +42,8 @@ std::vector<Extent> read_extents(const fs::path& path) {
 /// The first thing in which two partitions differ.
 std::string difference(const Json& checkpoint, const Json& plan) {
   if (checkpoint.value("ranks", Json()) != plan["ranks"]) {
-    return fmt::format("it was written by {} ranks, the plan has {}", checkpoint.value("ranks", Json()).dump(), plan["ranks"].dump());
+    return fmt::format("it was written by {} ranks, the plan has {}", checkpoint.value("ranks", Json()).dump(),
+                       plan["ranks"].dump());
   }
   const char* threshold = "param_persistence_threshold";
   if (checkpoint.value(threshold, Json()) != plan[threshold]) {
@@ -56,7 +58,8 @@ std::string difference(const Json& checkpoint, const Json& plan) {
 Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
   const fs::path file = folder_ / "manifest.json";
   if (!fs::exists(file)) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: no checkpoint there (no latest, no manifest.json)", path.string()))
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("{}: no checkpoint there (no latest, no manifest.json)", path.string()))
         .at({.file = path.string()})
         .hint("give the --checkpoint-dir of a run, or one of its step folders");
   }
@@ -75,7 +78,8 @@ Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
   ranks_ = view.at("partition").at("ranks").as_count();
   persistence_threshold_ = view.at("partition").at("param_persistence_threshold").as_count();
   if (ranks_ == 0 || ranks_ > 1'000'000) throw view.at("partition").at("ranks").unexpected("1 to 1000000");
-  for (std::uint64_t r = 0; r < ranks_; ++r) extents_.push_back(read_extents(folder_ / fmt::format("rank-{:05}.json", r)));
+  for (std::uint64_t r = 0; r < ranks_; ++r)
+    extents_.push_back(read_extents(folder_ / fmt::format("rank-{:05}.json", r)));
 }
 
 void Checkpoint::check_matches(const planner::Plan& plan) const {
@@ -91,7 +95,8 @@ const Extent& Checkpoint::extent(std::uint64_t rank, const std::string& group, c
     if (extent.group == group && extent.state == state) return extent;
   }
   const std::string file = (folder_ / fmt::format("rank-{:05}.json", rank)).string();
-  throw Error(ErrorCode::kInvalidInput, fmt::format("{}: no extent for {} of {}", file, state, group)).at({.file = file});
+  throw Error(ErrorCode::kInvalidInput, fmt::format("{}: no extent for {} of {}", file, state, group))
+      .at({.file = file});
 }
 
 std::vector<float> Checkpoint::read_shard(std::uint64_t rank, const std::string& group, const std::string& state,
@@ -113,8 +118,8 @@ std::vector<float> Checkpoint::read_shard(std::uint64_t rank, const std::string&
   }
   const auto data = file.as<std::byte>().subspan(e.offset.count(), bytes.count());
   if (checksum(data) != e.checksum) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: {} of {} has the checksum {}, expected {}", place, state, group,
-                                                      checksum(data), e.checksum))
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: {} of {} has the checksum {}, expected {}", place, state,
+                                                      group, checksum(data), e.checksum))
         .at({.file = place})
         .hint("the file was damaged: resume from another checkpoint of the folder");
   }
@@ -138,9 +143,11 @@ void Checkpoint::restore(const planner::Plan& plan, const GroupState& group) con
     }
   };
   copy_into(group.parameters, group.parameter_dtype, group.parameters_begin, group.parameters_count, "weights");
-  copy_into(reinterpret_cast<std::byte*>(group.master), DType::kFp32, group.states_begin, group.states_count, "weights");
+  copy_into(reinterpret_cast<std::byte*>(group.master), DType::kFp32, group.states_begin, group.states_count,
+            "weights");
   for (std::size_t m = 0; m < group.moments.size(); ++m) {
-    copy_into(group.moments[m], group.moment_dtype, group.states_begin, group.states_count, fmt::format("moment {}", m + 1));
+    copy_into(group.moments[m], group.moment_dtype, group.states_begin, group.states_count,
+              fmt::format("moment {}", m + 1));
   }
 }
 

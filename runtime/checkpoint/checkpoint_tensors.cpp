@@ -30,7 +30,8 @@ void CheckpointTensors::read(std::size_t parameter, Elements first, std::span<fl
       held_rank_ = rank;
     }
     const std::size_t n = std::min<std::uint64_t>(target.size() - done, shard - at % shard);
-    std::copy_n(held_.begin() + static_cast<std::ptrdiff_t>(at % shard), n, target.begin() + static_cast<std::ptrdiff_t>(done));
+    std::copy_n(held_.begin() + static_cast<std::ptrdiff_t>(at % shard), n,
+                target.begin() + static_cast<std::ptrdiff_t>(done));
     done += n;
   }
 }

@@ -8,7 +8,8 @@
 
 namespace zeroplan::runtime {
 
-/// Reads parameters of a checkpoint by their index in its model, a shard at a time: no more than one shard of one group is held.
+/// Reads parameters of a checkpoint by their index in its model, a shard at a time: no more than one shard of one group
+/// is held.
 class CheckpointTensors {
  public:
   explicit CheckpointTensors(const Checkpoint& checkpoint);

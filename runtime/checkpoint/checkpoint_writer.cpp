@@ -1,7 +1,7 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include <algorithm>
 
 #include "models/core/file_io.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -81,7 +81,8 @@ CheckpointWriter::CheckpointWriter(const planner::Plan& plan, const fs::path& di
   if (!reason) fs::create_directory(temporary_, reason);
   if (reason) throw folder_error(temporary_, "create", reason);
   try {
-    for (std::uint64_t r = 0; r < plan.partition.ranks; ++r) files_.push_back(std::make_unique<RankFile>(temporary_, r));
+    for (std::uint64_t r = 0; r < plan.partition.ranks; ++r)
+      files_.push_back(std::make_unique<RankFile>(temporary_, r));
     write_file_atomically(temporary_ / "manifest.json", manifest_json(plan, manifest).dump(1) + "\n");
   } catch (...) {
     fs::remove_all(temporary_, reason);

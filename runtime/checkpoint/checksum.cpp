@@ -5,6 +5,8 @@
 
 namespace zeroplan::runtime {
 
-std::string checksum(std::span<const std::byte> data) { return fmt::format("{:016x}", XXH3_64bits(data.data(), data.size())); }
+std::string checksum(std::span<const std::byte> data) {
+  return fmt::format("{:016x}", XXH3_64bits(data.data(), data.size()));
+}
 
 }  // namespace zeroplan::runtime

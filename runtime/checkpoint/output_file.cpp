@@ -1,12 +1,12 @@
 #include "runtime/checkpoint/output_file.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 namespace zeroplan::runtime {
 namespace {

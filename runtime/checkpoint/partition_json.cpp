@@ -8,7 +8,8 @@ Json partition_json(const planner::Plan& plan) {
     Json tensors = Json::array();
     for (const planner::PartitionedTensor& tensor : group.tensors) {
       const models::Parameter& parameter = plan.model.parameters.at(tensor.parameter);
-      tensors.push_back({{"name", parameter.name}, {"shape", parameter.shape.extents()}, {"offset", tensor.offset.count()}});
+      tensors.push_back(
+          {{"name", parameter.name}, {"shape", parameter.shape.extents()}, {"offset", tensor.offset.count()}});
     }
     groups.push_back({{"name", group.name}, {"shard", group.shard.count()}, {"tensors", std::move(tensors)}});
   }

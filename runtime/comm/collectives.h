@@ -1,5 +1,6 @@
-// What a rank does together with the others. Purpose: one small interface behind which loopback, MPI and NCCL fit, with the pieces
-// exactly as the plan states them. Main types: CollectivePiece, CollectiveCall, Collectives. Knows no plan and no executor.
+// What a rank does together with the others. Purpose: one small interface behind which loopback, MPI and NCCL fit, with
+// the pieces exactly as the plan states them. Main types: CollectivePiece, CollectiveCall, Collectives. Knows no plan
+// and no executor.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace zeroplan::runtime {
 
-/// Elements [begin, end) of each rank's shard of one flat group; rank r's part lies at r x shard + [begin, end) of a whole group.
+/// Elements [begin, end) of each rank's shard of one flat group; rank r's part lies at r x shard + [begin, end) of a
+/// whole group.
 struct CollectivePiece {
   void* source = nullptr;       ///< a whole group, or this rank's shard alone
   void* destination = nullptr;  ///< likewise; may be the source (in place)
@@ -32,9 +34,9 @@ struct CollectiveCall {
 enum class Channel { kGather, kReduce };
 constexpr std::size_t kChannels = 2;
 
-/// One rank's end. A call blocks its thread until the rank's own buffers may be used again, allocates no memory, and throws
-/// `Stopped` once a peer failed. Sums run over the ranks in order 0 ... size - 1 in fp32, so that every rank and every way to cut a
-/// group into pieces gives the same bits.
+/// One rank's end. A call blocks its thread until the rank's own buffers may be used again, allocates no memory, and
+/// throws `Stopped` once a peer failed. Sums run over the ranks in order 0 ... size - 1 in fp32, so that every rank and
+/// every way to cut a group into pieces gives the same bits.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -43,7 +45,8 @@ class Collectives {
 
   /// Every rank's piece of its shard comes to each rank's whole group.
   virtual void all_gather(Channel channel, const CollectiveCall& call) = 0;
-  /// Sources are whole groups; each rank gets the sum of its own part: in a shard buffer, or in place in its part of the source.
+  /// Sources are whole groups; each rank gets the sum of its own part: in a shard buffer, or in place in its part of
+  /// the source.
   virtual void reduce_scatter(Channel channel, const CollectiveCall& call) = 0;
   /// In place: each rank gets the sums of all parts.
   virtual void all_reduce(Channel channel, const CollectiveCall& call) = 0;

@@ -14,7 +14,8 @@ std::byte* at(void* base, std::uint64_t element, DType dtype) {
 
 }  // namespace
 
-/// One rank's end: publishes its call, meets the others, reads their memory, meets them again before anybody changes it.
+/// One rank's end: publishes its call, meets the others, reads their memory, meets them again before anybody changes
+/// it.
 class LoopbackCollectives final : public Collectives {
  public:
   LoopbackCollectives(LoopbackGroup& group, std::uint64_t rank) : group_(group), rank_(rank), parts_(kChannels) {
@@ -54,7 +55,8 @@ class LoopbackCollectives final : public Collectives {
       for (std::uint64_t r = 0; r < size(); ++r) {
         if (r == rank_) continue;
         const std::uint64_t element = r * mine.shard + mine.begin;
-        std::memcpy(at(mine.destination, element, call.dtype), at(peer(channel, r).pieces[p].destination, element, call.dtype),
+        std::memcpy(at(mine.destination, element, call.dtype),
+                    at(peer(channel, r).pieces[p].destination, element, call.dtype),
                     (mine.end - mine.begin) * size_of(call.dtype));
       }
     }

@@ -1,5 +1,5 @@
-// Ranks as threads of one process. Purpose: real sharding and real collectives without a network, deterministic, for tests, the
-// quickstart and single machines. Main types: LoopbackGroup, LoopbackCollectives. Needs no staging memory.
+// Ranks as threads of one process. Purpose: real sharding and real collectives without a network, deterministic, for
+// tests, the quickstart and single machines. Main types: LoopbackGroup, LoopbackCollectives. Needs no staging memory.
 #pragma once
 
 #include <array>

@@ -1,11 +1,11 @@
 #include "runtime/comm/ordered_sum.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
+
+#include <fmt/format.h>
 
 #include "models/core/error.h"
 
@@ -15,11 +15,15 @@ namespace {
 /// Elements summed at once, held in the first-level cache.
 constexpr std::size_t kBlock = 2048;
 
-float load(const float* from, std::size_t i) { return from[i]; }
+float load(const float* from, std::size_t i) {
+  return from[i];
+}
 float load(const std::uint16_t* from, std::size_t i) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(from[i]) << 16);
 }
-void store(float* to, std::size_t i, float value) { to[i] = value; }
+void store(float* to, std::size_t i, float value) {
+  to[i] = value;
+}
 void store(std::uint16_t* to, std::size_t i, float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const bool is_nan = value != value;
@@ -56,7 +60,8 @@ void ordered_sum(DType dtype, std::span<const void* const> parts, std::size_t co
   } else if (dtype == DType::kBf16) {
     sum(parts, count, accumulate, static_cast<std::uint16_t*>(out));
   } else {
-    throw Error(ErrorCode::kUnsupported, fmt::format("gradients of type {} cannot be reduced on the CPU", to_string(dtype)));
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("gradients of type {} cannot be reduced on the CPU", to_string(dtype)));
   }
 }
 

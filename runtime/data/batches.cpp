@@ -1,9 +1,9 @@
 #include "runtime/data/batches.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+
+#include <fmt/format.h>
 
 #include "runtime/counter_random.h"
 
@@ -14,8 +14,8 @@ Batches::Batches(const TokenSource& source, const BatchShape& shape, std::uint64
   const std::uint64_t tokens = source.tokens();
   sequences_ = tokens == 0 ? 0 : (tokens - 1) / shape.seq;
   if (sequences_ == 0) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: {} tokens, expected at least {}: a sequence and one more", name, tokens,
-                                                      shape.seq + 1))
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: {} tokens, expected at least {}: a sequence and one more",
+                                                      name, tokens, shape.seq + 1))
         .at({.file = name})
         .hint("give more data, or plan with a shorter --seq");
   }

@@ -1,14 +1,14 @@
 #include "runtime/data/mapped_file.h"
 
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <utility>
 
 #include "models/core/error.h"
 

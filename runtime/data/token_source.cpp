@@ -1,9 +1,9 @@
 #include "runtime/data/token_source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "runtime/counter_random.h"
 #include "runtime/data/mapped_file.h"
@@ -16,7 +16,9 @@ constexpr std::int32_t kNotCounted = -100;
 constexpr std::uint64_t kWideVocabulary = 65536;
 
 Error bad_data(const std::filesystem::path& path, const std::string& text, const std::string& hint) {
-  return Error(ErrorCode::kInvalidInput, fmt::format("{}: {}", path.string(), text)).at({.file = path.string()}).hint(hint);
+  return Error(ErrorCode::kInvalidInput, fmt::format("{}: {}", path.string(), text))
+      .at({.file = path.string()})
+      .hint(hint);
 }
 
 /// Token ids in a file, with or without a file of labels.
@@ -25,14 +27,15 @@ class TokenFile final : public TokenSource {
  public:
   TokenFile(const DataFlags& flags) : file_(flags.data), ids_(file_.as<Id>()) {
     if (file_.size() % sizeof(Id) != 0) {
-      throw bad_data(file_.path(), fmt::format("{} bytes, expected a multiple of {} (one token)", file_.size(), sizeof(Id)),
+      throw bad_data(file_.path(),
+                     fmt::format("{} bytes, expected a multiple of {} (one token)", file_.size(), sizeof(Id)),
                      fmt::format("a vocabulary of {} words is stored as uint{}", flags.vocabulary, 8 * sizeof(Id)));
     }
     const auto wrong = std::find_if(ids_.begin(), ids_.end(), [&](Id id) { return id >= flags.vocabulary; });
     if (wrong != ids_.end()) {
       throw bad_data(file_.path(),
-                     fmt::format("token {} at position {}, expected below the vocabulary of {}", *wrong, wrong - ids_.begin(),
-                                 flags.vocabulary),
+                     fmt::format("token {} at position {}, expected below the vocabulary of {}", *wrong,
+                                 wrong - ids_.begin(), flags.vocabulary),
                      "tokenise the data with the tokenizer of this model");
     }
     if (flags.labels) open_labels(*flags.labels, flags.vocabulary);
@@ -54,16 +57,18 @@ class TokenFile final : public TokenSource {
     labels_.emplace(path);
     const auto labels = labels_->as<std::int32_t>();
     if (labels_->size() != ids_.size() * sizeof(std::int32_t)) {
-      throw bad_data(path, fmt::format("{} bytes, expected {}: one int32 for each token", labels_->size(),
-                                       ids_.size() * sizeof(std::int32_t)),
+      throw bad_data(path,
+                     fmt::format("{} bytes, expected {}: one int32 for each token", labels_->size(),
+                                 ids_.size() * sizeof(std::int32_t)),
                      "write one label a token, -100 where it does not count");
     }
     const auto wrong = std::find_if(labels.begin(), labels.end(), [&](std::int32_t label) {
       return label != kNotCounted && (label < 0 || static_cast<std::uint64_t>(label) >= vocabulary);
     });
     if (wrong != labels.end()) {
-      throw bad_data(path, fmt::format("label {} at position {}, expected -100 or 0 to {}", *wrong, wrong - labels.begin(),
-                                       vocabulary - 1),
+      throw bad_data(path,
+                     fmt::format("label {} at position {}, expected -100 or 0 to {}", *wrong, wrong - labels.begin(),
+                                 vocabulary - 1),
                      "write -100 where a token does not count");
     }
   }
@@ -92,8 +97,9 @@ class TextBytes final : public TokenSource {
  public:
   explicit TextBytes(const DataFlags& flags) {
     if (flags.vocabulary < 256) {
-      throw Error(ErrorCode::kUsage, fmt::format("--data {}: text is read as bytes and needs a vocabulary of 256, the model has {}",
-                                                 flags.data, flags.vocabulary))
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("--data {}: text is read as bytes and needs a vocabulary of 256, the model has {}",
+                              flags.data, flags.vocabulary))
           .at({.file = flags.data})
           .hint("give a .bin file of token ids");
     }
@@ -155,7 +161,8 @@ std::unique_ptr<TokenSource> open_tokens(const DataFlags& flags) {
   }
   const bool is_token_file = flags.data.ends_with(".bin");
   if (flags.labels && !is_token_file) {
-    throw Error(ErrorCode::kUsage, fmt::format("--labels needs --data with a .bin file, found {}", flags.data)).at({.key = "--labels"});
+    throw Error(ErrorCode::kUsage, fmt::format("--labels needs --data with a .bin file, found {}", flags.data))
+        .at({.key = "--labels"});
   }
   if (flags.data == "random") return std::make_unique<RandomTokens>(flags);
   if (!is_token_file) return std::make_unique<TextBytes>(flags);

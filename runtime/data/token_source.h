@@ -1,5 +1,5 @@
-// Where tokens come from. Purpose: token files, text as bytes, and random tokens behind one interface, checked before the first step.
-// Main types: TokenSource. Must not depend on planner.
+// Where tokens come from. Purpose: token files, text as bytes, and random tokens behind one interface, checked before
+// the first step. Main types: TokenSource. Must not depend on planner.
 #pragma once
 
 #include <filesystem>
@@ -31,8 +31,9 @@ struct DataFlags {
   std::uint64_t seed = 0;
 };
 
-/// \throws Error{kIo} for what cannot be read; Error{kInvalidInput} for an empty file, a size that is no whole number of tokens, an id
-/// or label beyond the vocabulary, labels that are not one a token; Error{kUsage} for text with a vocabulary below 256
+/// \throws Error{kIo} for what cannot be read; Error{kInvalidInput} for an empty file, a size that is no whole number
+/// of tokens, an id or label beyond the vocabulary, labels that are not one a token; Error{kUsage} for text with a
+/// vocabulary below 256
 std::unique_ptr<TokenSource> open_tokens(const DataFlags& flags);
 
 }  // namespace zeroplan::runtime

@@ -9,12 +9,16 @@
 namespace zeroplan::runtime {
 namespace {
 
-/// constant, linear and cosine with linear warm-up: transformers' get_..._schedule_with_warmup, number = its current_step.
+/// constant, linear and cosine with linear warm-up: transformers' get_..._schedule_with_warmup, number = its
+/// current_step.
 class WarmedSchedule final : public Schedule {
  public:
   enum class Shape { kConstant, kLinear, kCosine };
   WarmedSchedule(const ScheduleSettings& s, Shape shape)
-      : shape_(shape), peak_(s.peak_rate), warmup_(static_cast<double>(s.warmup_steps)), total_(static_cast<double>(s.total_steps)) {}
+      : shape_(shape),
+        peak_(s.peak_rate),
+        warmup_(static_cast<double>(s.warmup_steps)),
+        total_(static_cast<double>(s.total_steps)) {}
 
   double rate(std::uint64_t number) const override {
     const auto n = static_cast<double>(number);
@@ -37,7 +41,9 @@ class WarmedSchedule final : public Schedule {
 };
 
 /// DeepSpeed's schedulers count from t = -1: update `number` sees t = number - 1.
-double iteration_of(std::uint64_t number) { return static_cast<double>(number) - 1; }
+double iteration_of(std::uint64_t number) {
+  return static_cast<double>(number) - 1;
+}
 
 /// The common warm-up of DeepSpeed's Warmup schedules.
 class Warmup {
@@ -191,9 +197,10 @@ std::unique_ptr<Schedule> make_named(const ScheduleSettings& s, ScheduleArgument
   if (s.name == "WarmupCosineLR") return std::make_unique<WarmupCosineSchedule>(a, s.peak_rate);
   if (s.name == "OneCycle") return std::make_unique<OneCycleSchedule>(a);
   if (s.name == "LRRangeTest") return std::make_unique<RangeTestSchedule>(a);
-  throw Error(ErrorCode::kUsage, fmt::format("--schedule {}: expected constant, linear, cosine, WarmupLR, WarmupDecayLR, "
-                                             "WarmupCosineLR, OneCycle or LRRangeTest",
-                                             s.name));
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--schedule {}: expected constant, linear, cosine, WarmupLR, WarmupDecayLR, "
+                          "WarmupCosineLR, OneCycle or LRRangeTest",
+                          s.name));
 }
 
 }  // namespace

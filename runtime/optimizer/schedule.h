@@ -1,5 +1,5 @@
-// Learning-rate schedules. Purpose: the rate of each update, value for value as Hugging Face's and DeepSpeed's schedulers give it.
-// Main types: ScheduleSettings, Schedule. Depends on models/core.
+// Learning-rate schedules. Purpose: the rate of each update, value for value as Hugging Face's and DeepSpeed's
+// schedulers give it. Main types: ScheduleSettings, Schedule. Depends on models/core.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace zeroplan::runtime {
 
 struct ScheduleSettings {
   std::string name = "constant";
-  double peak_rate = 3e-4;         ///< --lr
-  std::uint64_t warmup_steps = 0;  ///< constant, linear, cosine
-  std::uint64_t total_steps = 0;   ///< linear, cosine
+  double peak_rate = 3e-4;                       ///< --lr
+  std::uint64_t warmup_steps = 0;                ///< constant, linear, cosine
+  std::uint64_t total_steps = 0;                 ///< linear, cosine
   std::map<std::string, std::string> arguments;  ///< DeepSpeed's parameters by their names
 };
 

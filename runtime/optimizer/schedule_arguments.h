@@ -1,9 +1,9 @@
 // Reads the parameters of a DeepSpeed schedule. Main type: ScheduleArguments.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <set>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 #include "runtime/optimizer/schedule.h"

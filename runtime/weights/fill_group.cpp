@@ -39,9 +39,11 @@ void fill_range(const planner::ShardGroup& group, const GroupRange& range, const
 
 void fill_group(const planner::Plan& plan, const GroupState& group, const WeightSource& source) {
   const planner::ShardGroup& shard_group = plan.partition.groups.at(group.group);
-  fill_range(shard_group, {group.parameters, group.parameter_dtype, group.parameters_begin, group.parameters_count}, source);
+  fill_range(shard_group, {group.parameters, group.parameter_dtype, group.parameters_begin, group.parameters_count},
+             source);
   fill_range(shard_group,
-             {reinterpret_cast<std::byte*>(group.master), DType::kFp32, group.states_begin, group.states_count}, source);
+             {reinterpret_cast<std::byte*>(group.master), DType::kFp32, group.states_begin, group.states_count},
+             source);
 }
 
 }  // namespace zeroplan::runtime

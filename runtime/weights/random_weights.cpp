@@ -9,9 +9,12 @@ namespace zeroplan::runtime {
 namespace {
 
 /// (0, 1], from the upper 53 bits.
-double unit_interval(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 1) * 0x1p-53; }
+double unit_interval(std::uint64_t bits) {
+  return (static_cast<double>(bits >> 11) + 1) * 0x1p-53;
+}
 
-/// Two normal values from one pair of uniform ones (Box and Muller): the cosine for even elements, the sine for odd ones.
+/// Two normal values from one pair of uniform ones (Box and Muller): the cosine for even elements, the sine for odd
+/// ones.
 double normal_value(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   const std::uint64_t pair = index / 2;
   const double radius = std::sqrt(-2 * std::log(unit_interval(random_bits(seed, stream, 2 * pair))));

@@ -1,7 +1,7 @@
-#include <fmt/format.h>
-
 #include <array>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "kernels/ranges.h"
 #include "models/safetensors.h"
@@ -23,7 +23,8 @@ TensorIndex::Found find_tensor(const TensorIndex& index, const std::string& name
 
 class SafetensorsWeights final : public WeightSource {
  public:
-  SafetensorsWeights(const models::Model& model, const std::filesystem::path& source) : index_(TensorIndex::open(source)) {
+  SafetensorsWeights(const models::Model& model, const std::filesystem::path& source)
+      : index_(TensorIndex::open(source)) {
     for (std::size_t p = 0; p < model.parameters.size(); ++p) {
       const models::Parameter& parameter = model.parameters[p];
       TensorIndex::Found found = find_tensor(index_, parameter.name);
@@ -45,13 +46,15 @@ class SafetensorsWeights final : public WeightSource {
     std::array<std::uint16_t, 8192> block;
     for (std::size_t done = 0; done < target.size(); done += block.size()) {
       const std::size_t n = std::min(block.size(), target.size() - done);
-      found.file->read(*found.entry, (first + Elements(done)) * dtype, std::as_writable_bytes(std::span(block).first(n)));
+      found.file->read(*found.entry, (first + Elements(done)) * dtype,
+                       std::as_writable_bytes(std::span(block).first(n)));
       kernels::reference::copy({.dtype = dtype, .count = n, .x = block.data(), .out = target.data() + done});
     }
   }
 
  private:
-  static void check(const models::Parameter& parameter, const TensorIndex::Found& found, const std::filesystem::path& source) {
+  static void check(const models::Parameter& parameter, const TensorIndex::Found& found,
+                    const std::filesystem::path& source) {
     const auto wrong = [&](const std::string& text) {
       return Error(ErrorCode::kInvalidInput, fmt::format("{}: {}", source.string(), text))
           .at({.file = source.string(), .key = parameter.name})

@@ -1,5 +1,6 @@
-// First values of parameters. Purpose: random, or from safetensors, element range by element range, so that a rank reads or makes only
-// its shard. Main types: WeightSource; `fill_group` puts them where the plan wants them. Depends on models and planner/plan.
+// First values of parameters. Purpose: random, or from safetensors, element range by element range, so that a rank
+// reads or makes only its shard. Main types: WeightSource; `fill_group` puts them where the plan wants them. Depends on
+// models and planner/plan.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +22,8 @@ class WeightSource {
 /// By the parameters' init rules, from (seed, name, element index) alone.
 std::unique_ptr<WeightSource> random_weights(const models::Model& model, std::uint64_t seed);
 
-/// From a folder, an index or a file. \throws Error{kInvalidInput} if a parameter is missing or has another shape or type; Error{kIo}
+/// From a folder, an index or a file. \throws Error{kInvalidInput} if a parameter is missing or has another shape or
+/// type; Error{kIo}
 std::unique_ptr<WeightSource> safetensors_weights(const models::Model& model, const std::filesystem::path& source);
 
 /// Fills parameters and master weights of a group, padding with zeros.

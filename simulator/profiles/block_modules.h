@@ -1,5 +1,5 @@
-// Modules of a model as the eager lowering calls them: from Hugging Face names to roles (query projection, gate, norm after
-// attention). Main types: LinearModule, NormModule, BlockModules, FamilyStyle. Depends on models and the tape.
+// Modules of a model as the eager lowering calls them: from Hugging Face names to roles (query projection, gate, norm
+// after attention). Main types: LinearModule, NormModule, BlockModules, FamilyStyle. Depends on models and the tape.
 #pragma once
 
 #include <map>
@@ -80,18 +80,18 @@ struct FamilyStyle {
   ActivationStyle activation = ActivationStyle::kFusedKeepsInput;
   RotaryStyle rotary = RotaryStyle::kFull;
   double rotary_fraction = 1;
-  bool parallel_residual = false;   ///< attention and MLP read the same input
-  bool norm_after_sublayer = false; ///< bert: the norm follows the residual sum
+  bool parallel_residual = false;    ///< attention and MLP read the same input
+  bool norm_after_sublayer = false;  ///< bert: the norm follows the residual sum
   bool causal = true;
   bool copies_attention_output = false;
   bool softmax_in_fp32 = true;
-  bool eager_only = false;          ///< the library has no fused attention for it
-  bool upcasts_loss = true;         ///< logits.float() before the loss
+  bool eager_only = false;   ///< the library has no fused attention for it
+  bool upcasts_loss = true;  ///< logits.float() before the loss
   double logit_softcap = 0;
   double residual_dropout = 0;
   double attention_dropout = 0;
   double embedding_dropout = 0;
-  bool slices_qkv = false;          ///< phi3: three slices of one projection
+  bool slices_qkv = false;  ///< phi3: three slices of one projection
 };
 
 /// The style of a decoder or encoder family; none if the lowering does not know how its blocks compute.

@@ -70,7 +70,8 @@ class Deepspeed : public Framework {
       filled_ = p.elements;
     }
     p.grad = {};
-    if (stage_ == 2 && !offload_optimizer_) own_gradients_.push_back(tape_.make(divide_up(p.elements, ranks_), dtype_, kShardedGradients));
+    if (stage_ == 2 && !offload_optimizer_)
+      own_gradients_.push_back(tape_.make(divide_up(p.elements, ranks_), dtype_, kShardedGradients));
   }
   void end_backward() override {
     buckets_.clear();

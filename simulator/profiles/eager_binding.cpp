@@ -1,8 +1,8 @@
 // Hugging Face names to modules.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
+
+#include <fmt/format.h>
 
 #include "simulator/profiles/eager_model.h"
 
@@ -27,7 +27,8 @@ std::string_view within_block(std::string_view name) {
 
 }  // namespace
 
-EagerModel::EagerModel(EagerTape& tape, const models::Model& model, const TrainedParameters& trained, const PassSettings& settings)
+EagerModel::EagerModel(EagerTape& tape, const models::Model& model, const TrainedParameters& trained,
+                       const PassSettings& settings)
     : t_(tape), model_(model), settings_(settings), tokens_(detail::checked_mul(settings.micro_batch, settings.seq)) {
   const auto style = family_style(model);
   const auto is_block = [](const models::Unit& u) { return u.kind == models::UnitKind::kBlock; };
@@ -77,7 +78,8 @@ LinearModule EagerModel::bind_linear(const Names& names, std::initializer_list<s
       std::swap(m.inputs, m.outputs);
       m.weight_is_transposed = false;
     }
-    if (const auto bias = names.find(std::string(candidate) + ".bias"); bias != names.end()) m.bias = ids_[bias->second];
+    if (const auto bias = names.find(std::string(candidate) + ".bias"); bias != names.end())
+      m.bias = ids_[bias->second];
     m.quantised = quantised_[index];
     m.adapter_down = adapter_down_[index];
     m.adapter_up = adapter_up_[index];
@@ -92,7 +94,8 @@ NormModule EagerModel::bind_norm(const Names& names, std::initializer_list<std::
     const auto it = names.find(std::string(candidate) + ".weight");
     if (it == names.end()) continue;
     NormModule m{.weight = ids_[it->second]};
-    if (const auto bias = names.find(std::string(candidate) + ".bias"); bias != names.end()) m.bias = ids_[bias->second];
+    if (const auto bias = names.find(std::string(candidate) + ".bias"); bias != names.end())
+      m.bias = ids_[bias->second];
     return m;
   }
   return {};
@@ -103,12 +106,14 @@ BlockModules EagerModel::bind_block(const Names& names) const {
   const auto norm = [&](std::initializer_list<std::string_view> c) { return bind_norm(names, c); };
   BlockModules b;
   AttentionModules& a = b.attention;
-  a.q = lin({"self_attn.q_proj", "attn.q_proj", "attention.self.query", "layer.0.SelfAttention.q", "self_attn.q_b_proj"});
+  a.q =
+      lin({"self_attn.q_proj", "attn.q_proj", "attention.self.query", "layer.0.SelfAttention.q", "self_attn.q_b_proj"});
   a.k = lin({"self_attn.k_proj", "attn.k_proj", "attention.self.key", "layer.0.SelfAttention.k"});
-  a.v = lin({"self_attn.v_proj", "attn.v_proj", "attention.self.value", "layer.0.SelfAttention.v", "self_attn.kv_b_proj"});
+  a.v = lin(
+      {"self_attn.v_proj", "attn.v_proj", "attention.self.value", "layer.0.SelfAttention.v", "self_attn.kv_b_proj"});
   a.qkv = lin({"attn.c_attn", "attention.query_key_value", "self_attention.query_key_value", "self_attn.qkv_proj"});
-  a.o = lin({"self_attn.o_proj", "self_attn.out_proj", "self_attn.dense", "attn.c_proj", "attn.out_proj", "attention.dense",
-             "self_attention.dense", "attention.output.dense", "layer.0.SelfAttention.o"});
+  a.o = lin({"self_attn.o_proj", "self_attn.out_proj", "self_attn.dense", "attn.c_proj", "attn.out_proj",
+             "attention.dense", "self_attention.dense", "attention.output.dense", "layer.0.SelfAttention.o"});
   a.q_down = lin({"self_attn.q_a_proj"});
   a.kv_down = lin({"self_attn.kv_a_proj_with_mqa"});
   a.q_down_norm = norm({"self_attn.q_a_layernorm"});
@@ -134,7 +139,8 @@ BlockModules EagerModel::bind_block(const Names& names) const {
       b.after_mlp = norm({"post_feedforward_layernorm"});
     } else {
       b.before_mlp = norm({"post_attention_layernorm", "ln_2", "ln_mlp", "final_layer_norm"});
-      if (!b.before_mlp.present()) b.before_mlp = b.decoder_of_two ? norm({"layer.2.layer_norm"}) : norm({"layer.1.layer_norm"});
+      if (!b.before_mlp.present())
+        b.before_mlp = b.decoder_of_two ? norm({"layer.2.layer_norm"}) : norm({"layer.1.layer_norm"});
     }
   }
   b.mlp.gate = lin({"mlp.gate_proj", "layer.1.DenseReluDense.wi_0", "layer.2.DenseReluDense.wi_0"});
@@ -190,7 +196,8 @@ void EagerModel::bind_unit(std::size_t unit) {
     blocks_[unit] = bind_block(names);
     const AttentionModules& a = blocks_[unit].attention;
     if (!a.present() || !(a.qkv.present() || a.v.present())) {
-      throw Error(ErrorCode::kUnsupported, fmt::format("how {} of family {} computes is not known", u.name, model_.family));
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("how {} of family {} computes is not known", u.name, model_.family));
     }
     if (rotary_size_ == 0) {
       rotary_size_ = static_cast<std::uint64_t>(static_cast<double>(a.head_size) * style_.rotary_fraction);
@@ -216,7 +223,8 @@ void EagerModel::bind_unit(std::size_t unit) {
       } else if (shape.rank() == 2 && name.ends_with(".weight")) {
         head_.dense = bind_linear(names, {module()});
       } else if (shape.rank() == 1 && name.ends_with(".weight")) {
-        (head_.dense.present() || style_.norm_after_sublayer ? head_.dense_norm : head_.norm) = bind_norm(names, {module()});
+        (head_.dense.present() || style_.norm_after_sublayer ? head_.dense_norm : head_.norm) =
+            bind_norm(names, {module()});
       }
     } else if (shape.rank() == 1 && name.ends_with(".weight")) {
       other_norms_[unit] = bind_norm(names, {module()});

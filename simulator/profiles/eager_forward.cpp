@@ -1,4 +1,5 @@
-// The forward pass. Scopes and moves follow the life of Python's temporaries: what a statement no longer names is freed.
+// The forward pass. Scopes and moves follow the life of Python's temporaries: what a statement no longer names is
+// freed.
 #include <algorithm>
 
 #include "simulator/profiles/eager_model.h"
@@ -16,8 +17,12 @@ Tensor EagerModel::apply(const Tensor& x, const LinearModule& m, SiteId site, bo
                   .site = site};
   Tensor y = linear(t_, x, call);
   if (m.adapter_down == kNone) return y;
-  Tensor low = linear(t_, x, {.weight = m.adapter_down, .inputs = m.inputs, .outputs = m.rank, .flat_input = flat_input, .site = kAdapter});
-  low = linear(t_, low, {.weight = m.adapter_up, .inputs = m.rank, .outputs = m.outputs, .flat_input = flat_input, .site = kAdapter});
+  Tensor low = linear(
+      t_, x,
+      {.weight = m.adapter_down, .inputs = m.inputs, .outputs = m.rank, .flat_input = flat_input, .site = kAdapter});
+  low = linear(
+      t_, low,
+      {.weight = m.adapter_up, .inputs = m.rank, .outputs = m.outputs, .flat_input = flat_input, .site = kAdapter});
   low = scale(t_, low, kAdapter);
   return add(t_, y, low, site);
 }
@@ -53,7 +58,8 @@ Tensor EagerModel::rotate(const Tensor& x, std::uint64_t head_size) {
   return rest.defined() ? concatenate(t_, {y, rest}, kQkv) : concatenate(t_, {y}, kQkv);
 }
 
-Tensor EagerModel::attend(const Tensor& x, const Tensor& memory, const AttentionModules& a, bool causal, const Tensor& mask) {
+Tensor EagerModel::attend(const Tensor& x, const Tensor& memory, const AttentionModules& a, bool causal,
+                          const Tensor& mask) {
   const Tensor& source = memory.defined() ? memory : x;
   Tensor q, k, v;
   if (a.qkv.present()) {
@@ -228,7 +234,9 @@ Tensor EagerModel::mixture(const Tensor& x, const BlockModules& b) {
 Tensor EagerModel::block(const Tensor& x, const BlockModules& b, const Tensor& mask, const Tensor& memory) {
   const std::uint64_t width = x.elements() / tokens_;
   const bool causal = style_.causal || b.decoder_of_two;
-  const auto mlp = [&](const Tensor& input) { return b.experts.present() ? mixture(input, b) : feed_forward(input, b.mlp); };
+  const auto mlp = [&](const Tensor& input) {
+    return b.experts.present() ? mixture(input, b) : feed_forward(input, b.mlp);
+  };
   if (style_.norm_after_sublayer) {
     Tensor h = attend(x, {}, b.attention, causal, mask);
     h = add(t_, h, x, kResidual);
@@ -298,7 +306,8 @@ Tensor EagerModel::head(const Tensor& x, const Head& h, Tensor& logits) {
   return cross_entropy(t_, logits, tokens_, style_.upcasts_loss);
 }
 
-Tensor EagerModel::run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks, const std::function<Tensor(const Tensor&)>& body) {
+Tensor EagerModel::run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks,
+                            const std::function<Tensor(const Tensor&)>& body) {
   Tensor input = x;
   if (x.defined()) {  // identity: the framework's hook on the gradient of the input
     t_.record(input, {&x}, [&hooks, unit](BackwardCall& c) {
@@ -323,7 +332,8 @@ ForwardResult EagerModel::forward(UnitHooks& hooks) {
   if (settings_.autocast) t_.enter_autocast();
   const Tensor ids = t_.make(tokens_, DType::kInt64, kInputs);
   const bool eager = settings_.attention == planner::AttentionKind::kEager || style_.eager_only;
-  const bool two_stacks = std::any_of(blocks_.begin(), blocks_.end(), [](const BlockModules& b) { return b.decoder_of_two; });
+  const bool two_stacks =
+      std::any_of(blocks_.begin(), blocks_.end(), [](const BlockModules& b) { return b.decoder_of_two; });
   ForwardResult result;
   Tensor x, memory, mask;
   const auto has_block = [&](std::size_t unit) { return blocks_[unit].attention.present(); };
@@ -337,11 +347,13 @@ ForwardResult EagerModel::forward(UnitHooks& hooks) {
         cosine_ = t_.make(n, x.dtype(), kRotary);
         sine_ = t_.make(n, x.dtype(), kRotary);
       }
-      if (eager && style_.causal) mask = t_.make(settings_.micro_batch * settings_.seq * settings_.seq, x.dtype(), kAttentionMask);
+      if (eager && style_.causal)
+        mask = t_.make(settings_.micro_batch * settings_.seq * settings_.seq, x.dtype(), kAttentionMask);
     } else if (has_block(unit)) {
       const BlockModules& b = blocks_[unit];
       if (b.relative_bias != kNone) {  // one bias for all blocks of a stack
-        mask = embedding(t_, t_.make(settings_.seq * settings_.seq, DType::kInt64, kAttentionMask), b.relative_bias, b.attention.heads);
+        mask = embedding(t_, t_.make(settings_.seq * settings_.seq, DType::kInt64, kAttentionMask), b.relative_bias,
+                         b.attention.heads);
         mask = add_number(t_, mask, kAttentionMask);
         if (b.decoder_of_two && !memory.defined()) {
           memory = std::move(x);
@@ -355,7 +367,8 @@ ForwardResult EagerModel::forward(UnitHooks& hooks) {
     } else if (kind == models::UnitKind::kHead) {
       x = run_unit(unit, x, hooks, [&](const Tensor& input) { return head(input, head_, result.logits); });
     } else if (other_norms_[unit].present() && x.defined() && two_stacks) {
-      x = run_unit(unit, x, hooks, [&](const Tensor& input) { return apply(input, other_norms_[unit], input.elements() / tokens_); });
+      x = run_unit(unit, x, hooks,
+                   [&](const Tensor& input) { return apply(input, other_norms_[unit], input.elements() / tokens_); });
     }
   }
   cosine_ = sine_ = {};

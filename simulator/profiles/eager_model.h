@@ -1,5 +1,6 @@
-// A model's forward pass in eager PyTorch, as transformers (5.x) writes it. Main type: EagerModel: binds Hugging Face parameters to
-// the tape and runs units (embedding, blocks, head and loss). Depends on models, planner/training_spec and the tape.
+// A model's forward pass in eager PyTorch, as transformers (5.x) writes it. Main type: EagerModel: binds Hugging Face
+// parameters to the tape and runs units (embedding, blocks, head and loss). Depends on models, planner/training_spec
+// and the tape.
 #pragma once
 
 #include <functional>
@@ -35,7 +36,8 @@ struct ForwardResult {
 class EagerModel {
  public:
   /// \throws Error{kUnsupported} for a family whose blocks are unknown.
-  EagerModel(EagerTape& tape, const models::Model& model, const TrainedParameters& trained, const PassSettings& settings);
+  EagerModel(EagerTape& tape, const models::Model& model, const TrainedParameters& trained,
+             const PassSettings& settings);
 
   ForwardResult forward(UnitHooks& hooks);
 
@@ -64,7 +66,8 @@ class EagerModel {
                            std::initializer_list<std::string_view> candidates) const;
   NormModule bind_norm(const std::map<std::string, std::size_t, std::less<>>& names,
                        std::initializer_list<std::string_view> candidates) const;
-  Tensor run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks, const std::function<Tensor(const Tensor&)>& body);
+  Tensor run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks,
+                  const std::function<Tensor(const Tensor&)>& body);
 
   Tensor apply(const Tensor& x, const LinearModule& module, SiteId site, bool flat_input = false);
   Tensor apply(const Tensor& x, const NormModule& module, std::uint64_t width);
@@ -82,17 +85,17 @@ class EagerModel {
   FamilyStyle style_;
   PassSettings settings_;
   std::uint64_t tokens_ = 0;
-  std::vector<ParameterId> ids_;          ///< by index into Model::parameters
-  std::vector<ParameterId> adapter_down_; ///< by index into Model::parameters, kNone mostly
+  std::vector<ParameterId> ids_;           ///< by index into Model::parameters
+  std::vector<ParameterId> adapter_down_;  ///< by index into Model::parameters, kNone mostly
   std::vector<ParameterId> adapter_up_;
   std::vector<bool> quantised_;
   std::uint64_t rank_ = 0;
   std::vector<Shape> shapes_;
   std::vector<std::vector<ParameterId>> unit_parameters_;
-  std::vector<BlockModules> blocks_;      ///< by unit; empty for others
+  std::vector<BlockModules> blocks_;  ///< by unit; empty for others
   Embeddings embeddings_;
   Head head_;
-  std::vector<NormModule> other_norms_;   ///< by unit: a stack's final norm
+  std::vector<NormModule> other_norms_;  ///< by unit: a stack's final norm
   std::uint64_t rotary_size_ = 0;
   Tensor cosine_, sine_;
 };

@@ -1,6 +1,6 @@
-// Operators of eager PyTorch (2.11, CUDA): what each allocates, what autograd keeps for it, and what its backward allocates.
-// Read off the graph and the derivative formulas; composite library functions are composed here from the same operators.
-// Sizes are in elements. Main types: AttentionCall. Depends on the tape.
+// Operators of eager PyTorch (2.11, CUDA): what each allocates, what autograd keeps for it, and what its backward
+// allocates. Read off the graph and the derivative formulas; composite library functions are composed here from the
+// same operators. Sizes are in elements. Main types: AttentionCall. Depends on the tape.
 #pragma once
 
 #include <optional>
@@ -64,10 +64,12 @@ Tensor softmax(EagerTape& t, const Tensor& x, bool upcast, SiteId site);
 Tensor dropout(EagerTape& t, const Tensor& x, double probability, SiteId site);
 
 /// nn.LayerNorm: keeps its input and two fp32 statistics a row. fp32 under autocast.
-Tensor layer_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, std::optional<ParameterId> weight, std::optional<ParameterId> bias);
+Tensor layer_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, std::optional<ParameterId> weight,
+                  std::optional<ParameterId> bias);
 /// Transformers' RMSNorm of llama and its kin: fp32 inside, weight multiplied in the input's type.
 Tensor rms_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight);
-/// The variant of gemma, olmo2 and gpt_oss: the weight is multiplied in fp32, then cast. gemma adds 1 to the weight first.
+/// The variant of gemma, olmo2 and gpt_oss: the weight is multiplied in fp32, then cast. gemma adds 1 to the weight
+/// first.
 Tensor rms_norm_in_fp32(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight, bool one_plus);
 
 /// Table look-up: keeps the indices.
@@ -78,22 +80,23 @@ struct AttentionCall {
   std::uint64_t batch = 0;
   std::uint64_t heads = 0;
   std::uint64_t kv_heads = 0;
-  std::uint64_t queries = 0;     ///< sequence length of q
-  std::uint64_t keys = 0;        ///< sequence length of k and v
+  std::uint64_t queries = 0;  ///< sequence length of q
+  std::uint64_t keys = 0;     ///< sequence length of k and v
   std::uint64_t head_size = 0;
   std::uint64_t value_size = 0;  ///< per head; head_size unless the family says otherwise
   bool causal = true;
-  bool fused_layout = false;     ///< q, k, v are views of one projection
+  bool fused_layout = false;  ///< q, k, v are views of one projection
   double dropout = 0;
-  bool softmax_in_fp32 = true;   ///< eager: the family upcasts scores
-  Tensor mask;                   ///< an additive mask that is handed in; undefined: none
+  bool softmax_in_fp32 = true;  ///< eager: the family upcasts scores
+  Tensor mask;                  ///< an additive mask that is handed in; undefined: none
 };
 /// scaled_dot_product_attention: one fused kernel, or the math path where no kernel takes the call.
 Tensor fused_attention(EagerTape& t, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionCall& call);
 /// Scores kept in memory.
 Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionCall& call);
 
-/// cross_entropy of `logits` against int64 targets; returns the loss. `upcast`: logits.float() first, as causal models do.
+/// cross_entropy of `logits` against int64 targets; returns the loss. `upcast`: logits.float() first, as causal models
+/// do.
 Tensor cross_entropy(EagerTape& t, const Tensor& logits, std::uint64_t tokens, bool upcast);
 
 }  // namespace zeroplan::simulator

@@ -38,7 +38,8 @@ Tensor multiply(EagerTape& t, const Tensor& x, const Tensor& y, SiteId site) {
   const Tensor keep_x = y.requires_grad() ? x.detached() : Tensor();
   const Tensor keep_y = x.requires_grad() ? y.detached() : Tensor();
   t.record(z, {&x, &y}, [keep_x, keep_y, dtype = z.dtype(), n = z.elements()](BackwardCall& c) {
-    if (c.needs(1)) c.out[1] = c.tape.make(n, dtype, kActivationGradients);  // grad * x, summed by the engine where y was broadcast
+    if (c.needs(1))
+      c.out[1] = c.tape.make(n, dtype, kActivationGradients);  // grad * x, summed by the engine where y was broadcast
     if (c.needs(0)) c.out[0] = c.tape.make(n, dtype, kActivationGradients);
   });
   return z;
@@ -46,7 +47,9 @@ Tensor multiply(EagerTape& t, const Tensor& x, const Tensor& y, SiteId site) {
 
 Tensor scale(EagerTape& t, const Tensor& x, SiteId site) {
   Tensor y = t.make(x.elements(), x.dtype(), site);
-  t.record(y, {&x}, [n = x.elements(), dtype = x.dtype()](BackwardCall& c) { c.out[0] = c.tape.make(n, dtype, kActivationGradients); });
+  t.record(y, {&x}, [n = x.elements(), dtype = x.dtype()](BackwardCall& c) {
+    c.out[0] = c.tape.make(n, dtype, kActivationGradients);
+  });
   return y;
 }
 
@@ -98,14 +101,18 @@ Tensor mean_rows(EagerTape& t, const Tensor& x, std::uint64_t rows, SiteId site)
 
 Tensor slice(EagerTape& t, const Tensor& x, std::uint64_t elements) {
   Tensor y = x.detached().as_slice(elements);
-  t.record(y, {&x}, [n = x.elements(), dtype = x.dtype()](BackwardCall& c) { c.out[0] = c.tape.make(n, dtype, kActivationGradients); });
+  t.record(y, {&x}, [n = x.elements(), dtype = x.dtype()](BackwardCall& c) {
+    c.out[0] = c.tape.make(n, dtype, kActivationGradients);
+  });
   return y;
 }
 
 std::vector<Tensor> split(EagerTape& t, const Tensor& x, const std::vector<std::uint64_t>& parts) {
   std::vector<Tensor> y;
   for (const std::uint64_t n : parts) y.push_back(x.detached().as_slice(n));
-  const auto gradient = [n = x.elements(), dtype = x.dtype()](BackwardCall& c) { c.out[0] = c.tape.make(n, dtype, kActivationGradients); };
+  const auto gradient = [n = x.elements(), dtype = x.dtype()](BackwardCall& c) {
+    c.out[0] = c.tape.make(n, dtype, kActivationGradients);
+  };
   if (y.size() == 1) t.record({&y[0]}, {&x}, gradient);
   if (y.size() == 2) t.record({&y[0], &y[1]}, {&x}, gradient);
   if (y.size() == 3) t.record({&y[0], &y[1], &y[2]}, {&x}, gradient);
@@ -134,7 +141,9 @@ Tensor copy_layout(EagerTape& t, const Tensor& x, SiteId site) {
 Tensor repeat(EagerTape& t, const Tensor& x, std::uint64_t times, SiteId site) {
   if (times == 1) return x;
   Tensor y = t.make(x.elements() * times, x.dtype(), site);
-  t.record(y, {&x}, [n = x.elements(), dtype = x.dtype()](BackwardCall& c) { c.out[0] = c.tape.make(n, dtype, kActivationGradients); });
+  t.record(y, {&x}, [n = x.elements(), dtype = x.dtype()](BackwardCall& c) {
+    c.out[0] = c.tape.make(n, dtype, kActivationGradients);
+  });
   return y;
 }
 
@@ -148,7 +157,8 @@ Tensor dropout(EagerTape& t, const Tensor& x, double probability, SiteId site) {
   return y;
 }
 
-Tensor layer_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, std::optional<ParameterId> weight, std::optional<ParameterId> bias) {
+Tensor layer_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, std::optional<ParameterId> weight,
+                  std::optional<ParameterId> bias) {
   const Tensor input = t.autocast() ? cast(t, x, DType::kFp32, kNormInternals) : x;
   const Tensor w = weight ? t.operand(*weight) : Tensor();
   const Tensor b = bias ? t.operand(*bias) : Tensor();

@@ -21,7 +21,8 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
   const Tensor keep_input = weight.requires_grad() ? input.detached() : Tensor();
   const Tensor keep_weight = input.requires_grad() ? weight.detached() : Tensor();
   t.record(y, {&input, &weight, &bias},
-           [keep_input, keep_weight, n = input.elements(), dtype = input.dtype(), nw = weight.elements(), call](BackwardCall& c) {
+           [keep_input, keep_weight, n = input.elements(), dtype = input.dtype(), nw = weight.elements(),
+            call](BackwardCall& c) {
              c.tape.touch_gemm();
              const auto input_gradient = [&] {
                if (!c.needs(0)) return;
@@ -48,11 +49,12 @@ Tensor batched_product(EagerTape& t, const Tensor& a, const Tensor& b, std::uint
   Tensor z = t.make(elements, x.dtype(), site);
   const Tensor keep_x = y.requires_grad() ? x.detached() : Tensor();
   const Tensor keep_y = x.requires_grad() ? y.detached() : Tensor();
-  t.record(z, {&x, &y}, [keep_x, keep_y, nx = x.elements(), ny = y.elements(), dtype = x.dtype(), site](BackwardCall& c) {
-    c.tape.touch_gemm();
-    if (c.needs(1)) c.out[1] = c.tape.make(ny, dtype, ny > nx ? site : SiteId{kActivationGradients});
-    if (c.needs(0)) c.out[0] = c.tape.make(nx, dtype, kActivationGradients);
-  });
+  t.record(z, {&x, &y},
+           [keep_x, keep_y, nx = x.elements(), ny = y.elements(), dtype = x.dtype(), site](BackwardCall& c) {
+             c.tape.touch_gemm();
+             if (c.needs(1)) c.out[1] = c.tape.make(ny, dtype, ny > nx ? site : SiteId{kActivationGradients});
+             if (c.needs(0)) c.out[0] = c.tape.make(nx, dtype, kActivationGradients);
+           });
   return z;
 }
 
@@ -85,7 +87,8 @@ Tensor embedding(EagerTape& t, const Tensor& indices, ParameterId table, std::ui
   return y;
 }
 
-Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, const Tensor& value, const AttentionCall& call) {
+Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, const Tensor& value,
+                       const AttentionCall& call) {
   const Tensor q = autocast_to_16bit(t, query);
   const Tensor k = autocast_to_16bit(t, key);
   const Tensor v = autocast_to_16bit(t, value);
@@ -113,19 +116,23 @@ Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, con
   }
   Tensor y = t.make(out_elements, q.dtype(), kAttentionOutput);
   const std::uint64_t statistics = half ? rows * call.heads
-                                        : call.batch * call.heads * ((call.queries + kStatisticsRounding - 1) / kStatisticsRounding) *
+                                        : call.batch * call.heads *
+                                              ((call.queries + kStatisticsRounding - 1) / kStatisticsRounding) *
                                               kStatisticsRounding;
   const Tensor log_sum_exp = t.make(statistics, DType::kFp32, kAttentionStatistics);
   const Tensor seed = t.make(1, DType::kInt64, kAttentionStatistics);
   const Tensor offset = t.make(1, DType::kInt64, kAttentionStatistics);
   t.record(y, {&q, &k, &v},
-           [q = q.detached(), k = k.detached(), v = v.detached(), y, log_sum_exp, seed, offset, mask, half, grouped, group,
-            statistics](BackwardCall& c) {
-             const auto gradient = [&](std::uint64_t n, DType dtype) { return c.tape.make(n, dtype, kActivationGradients); };
+           [q = q.detached(), k = k.detached(), v = v.detached(), y, log_sum_exp, seed, offset, mask, half, grouped,
+            group, statistics](BackwardCall& c) {
+             const auto gradient = [&](std::uint64_t n, DType dtype) {
+               return c.tape.make(n, dtype, kActivationGradients);
+             };
              c.out[0] = gradient(q.elements(), q.dtype());
              c.out[1] = gradient(k.elements(), k.dtype());
              c.out[2] = gradient(v.elements(), v.dtype());
-             // working set of the kernel: rows of (out x grad), and in 16 bits queries' gradient in fp32; grouped heads expand k and v
+             // working set of the kernel: rows of (out x grad), and in 16 bits queries' gradient in fp32; grouped heads
+             // expand k and v
              const Tensor delta = gradient(statistics, DType::kFp32);
              const Tensor wide_q = half ? gradient(q.elements(), DType::kFp32) : Tensor();
              const Tensor wide_k = half && grouped ? gradient(k.elements() * group, k.dtype()) : Tensor();
@@ -134,7 +141,8 @@ Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, con
   return y;
 }
 
-Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const Tensor& value, const AttentionCall& call) {
+Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const Tensor& value,
+                       const AttentionCall& call) {
   const std::uint64_t group = call.heads / std::max<std::uint64_t>(1, call.kv_heads);
   const std::uint64_t scores = call.batch * call.heads * call.queries * call.keys;
   const DType value_type = value.dtype();
@@ -173,9 +181,8 @@ Tensor cross_entropy(EagerTape& t, const Tensor& logits, std::uint64_t tokens, b
   Tensor loss = t.make(1, wide.dtype(), kLossTerms);
   const Tensor weight = t.make(1, wide.dtype(), kLossTerms);
   t.record(loss, {&probabilities},
-           [kept = probabilities.detached(), targets, weight, n = wide.elements(), dtype = wide.dtype()](BackwardCall& c) {
-             c.out[0] = c.tape.make(n, dtype, kLossTerms);
-           });
+           [kept = probabilities.detached(), targets, weight, n = wide.elements(),
+            dtype = wide.dtype()](BackwardCall& c) { c.out[0] = c.tape.make(n, dtype, kLossTerms); });
   return loss;
 }
 

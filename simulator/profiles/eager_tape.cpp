@@ -9,7 +9,8 @@
 namespace zeroplan::simulator {
 namespace {
 
-constexpr std::uint64_t kAccumulatorSequence = ~std::uint64_t{0};  // gradient accumulators run as soon as they are ready
+constexpr std::uint64_t kAccumulatorSequence =
+    ~std::uint64_t{0};  // gradient accumulators run as soon as they are ready
 
 }  // namespace
 
@@ -142,7 +143,8 @@ Edge EagerTape::edge_to(const Tensor& input) const {
 }
 
 void EagerTape::record(Tensor& output, std::initializer_list<const Tensor*> inputs, Backward backward, bool always) {
-  const bool asked = always || std::any_of(inputs.begin(), inputs.end(), [](const Tensor* t) { return t->requires_grad(); });
+  const bool asked =
+      always || std::any_of(inputs.begin(), inputs.end(), [](const Tensor* t) { return t->requires_grad(); });
   if (!grad_enabled_ || !asked) return;
   const NodeId id = new_node();
   Node& node = nodes_[id];
@@ -157,7 +159,8 @@ void EagerTape::record(Tensor& output, std::initializer_list<const Tensor*> inpu
   retain_node(id);
 }
 
-void EagerTape::record(std::initializer_list<Tensor*> outputs, std::initializer_list<const Tensor*> inputs, Backward backward) {
+void EagerTape::record(std::initializer_list<Tensor*> outputs, std::initializer_list<const Tensor*> inputs,
+                       Backward backward) {
   Tensor& first = **outputs.begin();
   record(first, inputs, std::move(backward));
   if (!first.requires_grad()) return;
@@ -174,7 +177,8 @@ void EagerTape::record(std::initializer_list<Tensor*> outputs, std::initializer_
 
 ParameterId EagerTape::add_parameter(std::uint64_t elements, DType dtype, bool trained) {
   const ParameterId id = static_cast<ParameterId>(parameters_.size());
-  GraphParameter p{.elements = elements, .dtype = dtype, .trained = trained, .node = kNone, .grad = {}, .autocast_copy = {}};
+  GraphParameter p{
+      .elements = elements, .dtype = dtype, .trained = trained, .node = kNone, .grad = {}, .autocast_copy = {}};
   if (trained) {
     p.node = new_node();
     Node& node = nodes_[p.node];
@@ -204,7 +208,8 @@ Tensor EagerTape::cast_operand(ParameterId id, SiteId site) {
   if (p.autocast_copy.defined()) return p.autocast_copy;
   Tensor copy = make(p.elements, DType::kBf16, site);
   const Tensor weight = operand(id);
-  record(copy, {&weight}, [](BackwardCall& call) { call.out[0] = std::move(call.grads[0]); });  // the engine casts to fp32
+  record(copy, {&weight},
+         [](BackwardCall& call) { call.out[0] = std::move(call.grads[0]); });  // the engine casts to fp32
   if (p.trained) {  // only what asks for a gradient is cached
     p.autocast_copy = copy;
     autocast_copies_.push_back(id);
@@ -297,7 +302,10 @@ void EagerTape::run_node(NodeId id) {
   } else {
     Backward run = std::exchange(nodes_[id].run, nullptr);
     ZP_CHECK(run != nullptr);
-    BackwardCall call{*this, {grads.data(), grads.size()}, {out.data(), out.size()}, {nodes_[id].edges.data(), nodes_[id].edges.size()}};
+    BackwardCall call{*this,
+                      {grads.data(), grads.size()},
+                      {out.data(), out.size()},
+                      {nodes_[id].edges.data(), nodes_[id].edges.size()}};
     run(call);
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (out[i].defined()) out[i] = conform(std::move(out[i]), nodes_[id].edges[i]);

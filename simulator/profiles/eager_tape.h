@@ -1,15 +1,17 @@
-// Eager PyTorch without numbers: tensors are reference counts on allocator blocks, operators record what autograd keeps, and the
-// backward pass runs in the engine's order with its rules for summing gradients. Main types: Tensor, BackwardCall, EagerTape.
-// What an operator allocates and keeps is stated in eager_ops.h. Must not know models or frameworks.
+// Eager PyTorch without numbers: tensors are reference counts on allocator blocks, operators record what autograd
+// keeps, and the backward pass runs in the engine's order with its rules for summing gradients. Main types: Tensor,
+// BackwardCall, EagerTape. What an operator allocates and keeps is stated in eager_ops.h. Must not know models or
+// frameworks.
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <initializer_list>
 #include <span>
 #include <vector>
+
+#include <boost/container/small_vector.hpp>
 
 #include "simulator/profiles/memory_log.h"
 
@@ -20,7 +22,8 @@ using ParameterId = std::uint32_t;
 using NodeId = std::uint32_t;
 constexpr std::uint32_t kNone = 0xffffffff;
 
-/// A handle: copies share the storage, the last one frees it. A tensor of a parameter holds no storage, since frameworks may free it.
+/// A handle: copies share the storage, the last one frees it. A tensor of a parameter holds no storage, since
+/// frameworks may free it.
 class Tensor {
  public:
   Tensor() = default;

@@ -32,9 +32,9 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, N>& nam
   return std::find(names.begin(), names.end(), text) != names.end();
 }
 
-constexpr std::array<std::string_view, 13> kLlamaLike = {"llama",    "mistral",   "qwen2",     "qwen3",       "phi3",
-                                                         "mixtral",  "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3",
-                                                         "llava",    "cohere",    "phimoe"};
+constexpr std::array<std::string_view, 13> kLlamaLike = {
+    "llama",     "mistral",     "qwen2",       "qwen3", "phi3",   "mixtral", "qwen2_moe",
+    "qwen3_moe", "deepseek_v2", "deepseek_v3", "llava", "cohere", "phimoe"};
 constexpr std::array<std::string_view, 4> kGemma = {"gemma", "gemma2", "gemma3_text", "gemma3"};
 
 ActivationStyle activation_of(const std::string& name) {
@@ -69,7 +69,8 @@ std::optional<FamilyStyle> layer_norm_decoder(const std::string& family, const J
     s.eager_only = family == "gptj";
   } else if (family == "falcon") {
     s.rotary = RotaryStyle::kFull;
-    s.parallel_residual = config_flag(config, "new_decoder_architecture", false) || config_flag(config, "parallel_attn", true);
+    s.parallel_residual =
+        config_flag(config, "new_decoder_architecture", false) || config_flag(config, "parallel_attn", true);
   } else if (family == "starcoder2") {
     s.rotary = RotaryStyle::kFull;
     activation = "gelu_pytorch_tanh";

@@ -1,6 +1,6 @@
 // fully_shard on every block and on the root, as PyTorch 2.11 runs it: one group per block, one for all the rest.
-// Rules: all-gather output and its input on a stream of their own, per-parameter copies after it, the output kept until the next
-// group's copies are made; reductions hold their input until the next group's gradients are ready.
+// Rules: all-gather output and its input on a stream of their own, per-parameter copies after it, the output kept until
+// the next group's copies are made; reductions hold their input until the next group's gradients are ready.
 #include <algorithm>
 
 #include "simulator/profiles/framework.h"
@@ -18,7 +18,8 @@ class Fsdp2 : public Framework {
     ranks_ = spec.gpus;
     shard_dtype_ = spec.precision == planner::Precision::kBf16 ? DType::kBf16 : DType::kFp32;
     compute_dtype_ = planner::compute_dtype(spec.precision);
-    reduce_dtype_ = compute_dtype_ == DType::kFp32 || spec.reduce_dtype == planner::ReduceType::kFp32 ? DType::kFp32 : DType::kBf16;
+    reduce_dtype_ =
+        compute_dtype_ == DType::kFp32 || spec.reduce_dtype == planner::ReduceType::kFp32 ? DType::kFp32 : DType::kBf16;
     if (spec.precision == planner::Precision::kBf16) reduce_dtype_ = DType::kBf16;
     offload_ = request.strategy.offload_param.any();
     group_of_.resize(model.unit_count());
@@ -104,7 +105,8 @@ class Fsdp2 : public Framework {
     Tensor staging;  // shards come from the host
     if (offload_) staging = tape_.make(g.padded / ranks_, shard_dtype_, kGatherBuffers, kGatherStream);
     Tensor cast_shards;
-    if (compute_dtype_ != shard_dtype_) cast_shards = tape_.make(g.padded / ranks_, compute_dtype_, kGatherBuffers, kGatherStream);
+    if (compute_dtype_ != shard_dtype_)
+      cast_shards = tape_.make(g.padded / ranks_, compute_dtype_, kGatherBuffers, kGatherStream);
     return tape_.make(g.padded, compute_dtype_, kGatherBuffers, kGatherStream);
   }
   void prefetch(std::size_t group) {
@@ -137,7 +139,8 @@ class Fsdp2 : public Framework {
     Tensor input = tape_.make(elements, reduce_dtype_, kReduceBuffers);
     for (const ParameterId id : g.parameters) tape_.parameter(id).grad = {};
     Tensor output = tape_.make(elements / ranks_, reduce_dtype_, kShardedGradients, kReduceStream);
-    if (reduce_dtype_ != shard_dtype_) output = tape_.make(elements / ranks_, shard_dtype_, kShardedGradients, kReduceStream);
+    if (reduce_dtype_ != shard_dtype_)
+      output = tape_.make(elements / ranks_, shard_dtype_, kShardedGradients, kReduceStream);
     if (!offload_) gradients_.push_back(std::move(output));
     reduce_input_ = std::move(input);
   }

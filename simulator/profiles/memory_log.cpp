@@ -25,7 +25,8 @@ std::size_t slot_of(SiteId site, DType dtype) {
 }  // namespace
 
 std::string_view to_string(Phase phase) {
-  constexpr std::array<std::string_view, kPhases> kNames = {"load", "optimizer_init", "forward", "backward", "step", "zero_grad"};
+  constexpr std::array<std::string_view, kPhases> kNames = {"load",     "optimizer_init", "forward",
+                                                            "backward", "step",           "zero_grad"};
   return kNames[static_cast<std::size_t>(phase)];
 }
 
@@ -93,7 +94,9 @@ void MemoryLog::begin_step() {
   }
 }
 
-void MemoryLog::finish() { close(); }
+void MemoryLog::finish() {
+  close();
+}
 
 Phase MemoryLog::highest() const {
   std::size_t best = 0;

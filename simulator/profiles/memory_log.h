@@ -1,5 +1,6 @@
-// What an eager program allocates, in order, played into the caching allocator at once. Purpose: peaks and ends of each phase with
-// the holders of every byte, from one compact log. Main types: SiteId (who allocates), Phase, MemoryLog. Depends on the allocator.
+// What an eager program allocates, in order, played into the caching allocator at once. Purpose: peaks and ends of each
+// phase with the holders of every byte, from one compact log. Main types: SiteId (who allocates), Phase, MemoryLog.
+// Depends on the allocator.
 #pragma once
 
 #include <array>
@@ -84,7 +85,8 @@ class MemoryLog {
   CachingAllocator allocator_;
   std::vector<std::string> names_;
   std::unordered_map<std::string, SiteId> ids_;
-  std::vector<std::uint64_t> events_;  ///< bytes in the low 47 bits, then 16 bits of site, the top bit set for a release
+  std::vector<std::uint64_t>
+      events_;  ///< bytes in the low 47 bits, then 16 bits of site, the top bit set for a release
   std::array<Result, kPhases> results_;
   std::vector<LargestTensor> largest_;  ///< four slots a site, one per class of type
   Phase current_ = Phase::kLoad;

@@ -19,7 +19,9 @@ std::uint64_t gemm_workspace(const planner::Machine* machine) {
   return older ? kBeforeHopper : 32 * kMiB;
 }
 
-DType parameter_dtype(const planner::TrainingSpec& spec) { return planner::compute_dtype(spec.precision); }
+DType parameter_dtype(const planner::TrainingSpec& spec) {
+  return planner::compute_dtype(spec.precision);
+}
 
 std::vector<Allocation> allocations(const MemoryLog& log, const EagerModel& model, const ProfileRequest& request) {
   constexpr std::size_t kMost = 40;
@@ -30,7 +32,11 @@ std::vector<Allocation> allocations(const MemoryLog& log, const EagerModel& mode
     const std::string& name = log.name_of(t.site);
     const bool always = t.site == kLogits || t.site == kAttentionScores;
     if (result.size() >= kMost && !always) continue;
-    Allocation a{.name = name, .dtype = t.dtype, .shape = {t.elements}, .bytes = t.elements * zeroplan::size_of(t.dtype), .phase = t.phase};
+    Allocation a{.name = name,
+                 .dtype = t.dtype,
+                 .shape = {t.elements},
+                 .bytes = t.elements * zeroplan::size_of(t.dtype),
+                 .phase = t.phase};
     if (t.site == kAttentionScores && t.elements % (b * s * s) == 0) {
       a.shape = {b, t.elements / (b * s * s), s, s};
     } else if (name.starts_with("activations") || t.site == kLogits || t.site == kLossTerms) {

@@ -1,5 +1,6 @@
-// Memory of a training step in PyTorch, DDP, FSDP2 or DeepSpeed: the step is lowered to eager operators, played into the caching
-// allocator for three steps, and read off. Main types: ProfileRequest, PeakPrediction. Depends on models and planner.
+// Memory of a training step in PyTorch, DDP, FSDP2 or DeepSpeed: the step is lowered to eager operators, played into
+// the caching allocator for three steps, and read off. Main types: ProfileRequest, PeakPrediction. Depends on models
+// and planner.
 #pragma once
 
 #include <array>
@@ -50,7 +51,8 @@ struct PeakPrediction {
   std::uint64_t process_bytes() const { return reserved_bytes + context_bytes; }
 };
 
-/// \throws Error{kUnsupported} where the blocks of the model's family are unknown, Error{kOverflow} for sizes beyond 64 bits.
+/// \throws Error{kUnsupported} where the blocks of the model's family are unknown, Error{kOverflow} for sizes beyond 64
+/// bits.
 PeakPrediction predict_peak(const ProfileRequest& request);
 
 }  // namespace zeroplan::simulator

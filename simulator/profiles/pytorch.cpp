@@ -15,8 +15,10 @@ void Framework::torch_update(const std::vector<std::uint64_t>& elements, DType d
   const bool fused = spec.optimizer_impl == planner::OptimizerImplementation::kFused;
   if (first) {
     for (const std::uint64_t n : elements) {
-      if (fused) states_.push_back(tape_.make(1, DType::kFp32, kOptimizerStates));  // the step count lives on the device
-      if (spec.optimizer == planner::OptimizerKind::kAdafactor || spec.optimizer == planner::OptimizerKind::kAdamW8bit) continue;
+      if (fused)
+        states_.push_back(tape_.make(1, DType::kFp32, kOptimizerStates));  // the step count lives on the device
+      if (spec.optimizer == planner::OptimizerKind::kAdafactor || spec.optimizer == planner::OptimizerKind::kAdamW8bit)
+        continue;
       for (std::uint64_t m = 0; m < moments; ++m) states_.push_back(tape_.make(n, dtype, kOptimizerStates));
     }
   }

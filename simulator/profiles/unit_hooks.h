@@ -7,7 +7,8 @@
 
 namespace zeroplan::simulator {
 
-/// Called around each unit of the model (embedding, block, head). `unit` is an index into Model::units. Plain PyTorch does nothing.
+/// Called around each unit of the model (embedding, block, head). `unit` is an index into Model::units. Plain PyTorch
+/// does nothing.
 class UnitHooks {
  public:
   virtual ~UnitHooks() = default;

@@ -1,8 +1,8 @@
 #include "planner/deepspeed/check.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 #include "planner/deepspeed/elasticity.h"
 #include "planner/deepspeed/hidden_size.h"
@@ -51,26 +51,6 @@ TEST(CheckBatch, FollowsDeepspeedsArithmetic) {
   }
 }
 
-TEST(CheckTrainer, ListsEveryMismatchAndFillsEveryAuto) {
-  CheckInput input = input_of(R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 3, "gradient_clipping": "auto",
-    "gradient_accumulation_steps": "auto", "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": 1e-7}},
-    "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto",
-    "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto", "sub_group_size": 1e9}})",
-                              ConfigReader::kHfTrainer, 2);
-  input.trainer_arguments = {{"per_device_train_batch_size", 4}, {"bf16", true}};
-  input.model_config = {{"text_config", {{"hidden_size", 4096}}}};
-  const CheckReport report = check(input);
-  EXPECT_NE(find(report, "train_micro_batch_size_per_gpu", Severity::kError), nullptr);
-  EXPECT_NE(find(report, "optimizer.params.eps", Severity::kError), nullptr);
-  EXPECT_EQ(report.count(Severity::kError), 2u);
-  const ConfigTree filled(report.filled);
-  EXPECT_EQ(*filled.find("train_batch_size"), 8);
-  EXPECT_EQ(*filled.find("optimizer.params.betas"), Json::array({0.9, 0.999}));
-  EXPECT_EQ(*filled.find("bf16.enabled"), true);
-  EXPECT_EQ(*filled.find("zero_optimization.stage3_prefetch_bucket_size"), 15099494);
-  EXPECT_TRUE(filled.find("zero_optimization.sub_group_size")->is_number_integer());
-}
-
 TEST(CheckKeys, SuggestsWhatWasMeant) {
   const CheckReport report = check(input_of(R"({"train_micro_batch_size_per_gpu": 1, "gradient_cliping": 1,
     "zero_optimization": {"stage": 2, "overlap_com": true, "aio": {}}, "fp16": {"enabled": true, "loss_scal": 0}})"));
@@ -81,7 +61,8 @@ TEST(CheckKeys, SuggestsWhatWasMeant) {
 }
 
 TEST(CheckKeys, OldNamesAreReplaced) {
-  const CheckReport report = check(input_of(R"({"train_batch_size": 1, "zero_optimization": {"stage": 2, "cpu_offload": true,
+  const CheckReport report =
+      check(input_of(R"({"train_batch_size": 1, "zero_optimization": {"stage": 2, "cpu_offload": true,
     "offload_optimizer": {"device": "cpu"}, "cpu_offload_params": true, "stage3_gather_fp16_weights_on_model_save": true},
     "aio": {"thread_count": 1}})"));
   EXPECT_NE(find(report, "zero_optimization.cpu_offload", Severity::kError), nullptr);
@@ -105,9 +86,12 @@ TEST(CheckReading, WhatCannotBeReadIsAFinding) {
 }
 
 TEST(CheckReading, HostileSizesAreFindingsNotCrashes) {
-  for (const char* config : {R"({"train_batch_size": 1e300})", R"({"train_micro_batch_size_per_gpu": 1099511627776, "gradient_accumulation_steps": 1099511627776})",
-                             R"({"train_batch_size": true})", R"({"zero_optimization": [3]})", R"({"optimizer": "AdamW", "train_batch_size": 1, "scheduler": 3, "fp16": 1})",
-                             R"({"train_batch_size": 1, "fp16": {"enabled": true, "initial_scale_power": 99999999999}})"}) {
+  for (const char* config :
+       {R"({"train_batch_size": 1e300})",
+        R"({"train_micro_batch_size_per_gpu": 1099511627776, "gradient_accumulation_steps": 1099511627776})",
+        R"({"train_batch_size": true})", R"({"zero_optimization": [3]})",
+        R"({"optimizer": "AdamW", "train_batch_size": 1, "scheduler": 3, "fp16": 1})",
+        R"({"train_batch_size": 1, "fp16": {"enabled": true, "initial_scale_power": 99999999999}})"}) {
     EXPECT_GT(check(input_of(config)).count(Severity::kError), 0u) << config;
   }
 }

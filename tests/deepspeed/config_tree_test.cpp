@@ -7,7 +7,9 @@
 namespace zeroplan::planner::deepspeed {
 namespace {
 
-ConfigTree tree(const char* text) { return ConfigTree(Json::parse(text)); }
+ConfigTree tree(const char* text) {
+  return ConfigTree(Json::parse(text));
+}
 
 TEST(ConfigTree, LooksUpDottedPathsWithDefaults) {
   const ConfigTree t = tree(R"({"a": {"b": {"c": 1, "n": null}}, "s": 5})");
@@ -19,7 +21,8 @@ TEST(ConfigTree, LooksUpDottedPathsWithDefaults) {
 }
 
 TEST(ConfigTree, MissingIsNeitherTrueNorFalse) {
-  const ConfigTree t = tree(R"({"yes": true, "no": false, "null": null, "zero": 0, "text": "false", "auto": "auto", "empty": ""})");
+  const ConfigTree t =
+      tree(R"({"yes": true, "no": false, "null": null, "zero": 0, "text": "false", "auto": "auto", "empty": ""})");
   EXPECT_TRUE(t.is_true("yes"));
   EXPECT_FALSE(t.is_false("yes"));
   EXPECT_TRUE(t.is_false("no"));

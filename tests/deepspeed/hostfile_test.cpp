@@ -16,8 +16,9 @@ TEST(Hostfile, ReadsHostsCommentsAndUsers) {
 }
 
 TEST(Hostfile, NamesTheBadLine) {
-  for (const char* wrong : {"a slots=1\nb lots=8", "a slots=1\nb", "a slots=1\nb slots=", "a slots=1\nb slots=4x", "a slots=1\nb slots=0",
-                            "a slots=1\na slots=2", "a slots=1\nb slots=99999999999999999999", "a slots=1\nb slots=-1"}) {
+  for (const char* wrong :
+       {"a slots=1\nb lots=8", "a slots=1\nb", "a slots=1\nb slots=", "a slots=1\nb slots=4x", "a slots=1\nb slots=0",
+        "a slots=1\na slots=2", "a slots=1\nb slots=99999999999999999999", "a slots=1\nb slots=-1"}) {
     try {
       parse_hostfile(wrong, "hosts");
       FAIL() << wrong;
@@ -28,18 +29,14 @@ TEST(Hostfile, NamesTheBadLine) {
   EXPECT_THROW(parse_hostfile("# nothing\n", "hosts"), Error);
 }
 
-TEST(ResourceFilter, IncludeTakesWholeHostsAndSlotsInPoolOrder) {
-  const auto hosts = include_hosts(kPool, "worker-1@worker-0:1,1,0@user@10.0.0.1:3,2");
-  EXPECT_EQ(hosts, (std::vector<HostSlots>{{"worker-0", {0, 1}}, {"user@10.0.0.1", {2, 3}}, {"worker-1", {0, 1}}}));
-}
-
 TEST(ResourceFilter, ExcludeDropsSlotsAndEmptyHosts) {
   const auto hosts = exclude_hosts(kPool, "worker-0@user@10.0.0.1:0,3");
   EXPECT_EQ(hosts, (std::vector<HostSlots>{{"user@10.0.0.1", {1, 2}}, {"worker-1", {0, 1}}}));
 }
 
 TEST(ResourceFilter, RefusesUnknownHostsAndSlots) {
-  for (const char* wrong : {"worker-9", "worker-0:2", "worker-0:x", "worker-0:", "worker-0:1,", "@worker-0", "worker-0@", "worker-0:-1"}) {
+  for (const char* wrong :
+       {"worker-9", "worker-0:2", "worker-0:x", "worker-0:", "worker-0:1,", "@worker-0", "worker-0@", "worker-0:-1"}) {
     EXPECT_THROW(include_hosts(kPool, wrong), Error) << wrong;
     EXPECT_THROW(exclude_hosts(kPool, wrong), Error) << wrong;
   }
@@ -78,8 +75,10 @@ TEST(LaunchLine, MpirunGivesEachHostItsCards) {
   EXPECT_EQ(line.world_size, 3u);
   EXPECT_EQ(line.environment, (std::map<std::string, std::string>{{"NCCL_DEBUG", "INFO"}, {"MY_SETTING", "a b"}}));
   EXPECT_EQ(line.to_text(),
-            "mpirun --bind-to none -np 1 --host a:1 -x 'MY_SETTING=a b' -x NCCL_DEBUG=INFO -x CUDA_VISIBLE_DEVICES=1 zeroplan train "
-            "plan.json : -np 2 --host b:2 -x 'MY_SETTING=a b' -x NCCL_DEBUG=INFO -x CUDA_VISIBLE_DEVICES=0,2 zeroplan train plan.json");
+            "mpirun --bind-to none -np 1 --host a:1 -x 'MY_SETTING=a b' -x NCCL_DEBUG=INFO -x CUDA_VISIBLE_DEVICES=1 "
+            "zeroplan train "
+            "plan.json : -np 2 --host b:2 -x 'MY_SETTING=a b' -x NCCL_DEBUG=INFO -x CUDA_VISIBLE_DEVICES=0,2 zeroplan "
+            "train plan.json");
 }
 
 TEST(LaunchLine, SlurmAsksForTheTasksThatAreUsed) {
@@ -90,13 +89,15 @@ TEST(LaunchLine, SlurmAsksForTheTasksThatAreUsed) {
   request.program = "zeroplan";
   request.arguments = {"train", "plan.json"};
   EXPECT_EQ(make_launch_line(resources, request).to_text(),
-            "srun --ntasks=2 --nodes=1 --nodelist=worker-1 --ntasks-per-node=2 --export=ALL env CUDA_VISIBLE_DEVICES=0,2 zeroplan train "
+            "srun --ntasks=2 --nodes=1 --nodelist=worker-1 --ntasks-per-node=2 --export=ALL env "
+            "CUDA_VISIBLE_DEVICES=0,2 zeroplan train "
             "plan.json");
 }
 
 TEST(EnvironmentFile, SkipsBlankLinesAndRefusesWhatIsNoAssignment) {
   const auto variables = parse_environment_file("# x\n\nA=1\nexport B=\"two words\"\nC=a=b\n", "env");
-  EXPECT_EQ(variables, (std::vector<std::pair<std::string, std::string>>{{"A", "1"}, {"B", "two words"}, {"C", "a=b"}}));
+  EXPECT_EQ(variables,
+            (std::vector<std::pair<std::string, std::string>>{{"A", "1"}, {"B", "two words"}, {"C", "a=b"}}));
   EXPECT_THROW(parse_environment_file("A=1\nnothing\n", "env"), Error);
   EXPECT_THROW(parse_environment_file("1A=1\n", "env"), Error);
 }

@@ -7,7 +7,8 @@
 #include "planner/deepspeed/launch_line.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace zeroplan::planner::deepspeed;  // NOLINT(google-build-using-namespace): the target is about this namespace
+  using namespace zeroplan::planner::deepspeed;  // NOLINT(google-build-using-namespace): the target is about this
+                                                 // namespace
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::size_t end = text.find('\n');
   const std::string_view filter = text.substr(0, end);

@@ -6,7 +6,8 @@
 #include "planner/deepspeed/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace zeroplan::planner::deepspeed;  // NOLINT(google-build-using-namespace): the target is about this namespace
+  using namespace zeroplan::planner::deepspeed;  // NOLINT(google-build-using-namespace): the target is about this
+                                                 // namespace
   if (size == 0) return 0;
   CheckInput input;
   input.reader = static_cast<ConfigReader>(data[0] % 3);

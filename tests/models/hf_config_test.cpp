@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"PatchLargerThanImage", R"({"model_type": "vit", "patch_size": 512})", "patch_size", "image_size"},
         BadConfig{"StagesWithoutDepth", R"({"model_type": "convnext", "hidden_sizes": [8, 16]})", "hidden_sizes",
                   "depths"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(HfConfig, SumBeyond64BitsIsAnError) {
   const Error error = error_of([] {

@@ -83,9 +83,9 @@ TEST_P(ParameterCounts, UnitsHoldEveryParameter) {
   for (std::size_t p = 0; p < uses.size(); ++p) EXPECT_GE(uses[p], 1) << model.parameters[p].name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ParameterCounts, testing::ValuesIn(read_golden()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Models, ParameterCounts, testing::ValuesIn(read_golden()), [](const auto& test) {
   std::string name;
-  for (const char c : info.param.name) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  for (const char c : test.param.name) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return name;
 });
 

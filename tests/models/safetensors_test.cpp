@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "names a twice"},
         BrokenFile{"DeepNesting", file_of(std::string(100, '[') + std::string(100, ']'), 0), "nested deeper"},
         BrokenFile{"MetadataIsANumber", file_of(R"({"__metadata__": {"format": 1}})", 0), "is no text"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(Safetensors, ManyNamesTakeNoQuadraticTime) {
   std::string header = "{";

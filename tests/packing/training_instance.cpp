@@ -8,7 +8,8 @@ namespace {
 /// Collects buffers with the true span in which they may be live and the position that the packer is told.
 class InstanceWriter {
  public:
-  void add(std::int64_t begin, std::int64_t end, std::uint64_t size, std::int64_t slack_before = 0, std::int64_t slack_after = 0) {
+  void add(std::int64_t begin, std::int64_t end, std::uint64_t size, std::int64_t slack_before = 0,
+           std::int64_t slack_after = 0) {
     if (size == 0) return;
     spans_.push_back({begin - slack_before, end + slack_after});
     instance_.sizes.push_back((size + 63) / 64 * 64);
@@ -51,7 +52,9 @@ ConflictInstance training_instance(const TrainingShape& shape) {
   const std::int64_t embedding_backward = backward(-1);
   const std::int64_t ahead = shape.gather_ahead * kTicks;
   const std::int64_t behind = shape.reduce_behind * kTicks;
-  const auto gather = [&](std::int64_t at, std::uint64_t size) { writer.add(at - 1, at + kTicks - 1, size, ahead - 1); };
+  const auto gather = [&](std::int64_t at, std::uint64_t size) {
+    writer.add(at - 1, at + kTicks - 1, size, ahead - 1);
+  };
   const auto reduce = [&](std::int64_t at, std::uint64_t size) { writer.add(at, at + kTicks, size, 0, behind); };
 
   writer.add_pinned(end, shape.pinned);
@@ -71,10 +74,12 @@ ConflictInstance training_instance(const TrainingShape& shape) {
   reduce(head + 1, shape.embedding);
   for (std::int64_t layer = layers; layer-- > 0;) {
     if (shape.gathered > 0) gather(backward(layer), shape.gathered);
-    writer.add(backward(layer), backward(layer) + kTicks - 1, shape.recompute ? shape.frame + shape.saved : shape.frame * 2);
+    writer.add(backward(layer), backward(layer) + kTicks - 1,
+               shape.recompute ? shape.frame + shape.saved : shape.frame * 2);
     reduce(backward(layer), shape.gradient);
     if (shape.gradient_shard > 0) writer.add(backward(layer) + 2, end, shape.gradient_shard);
-    writer.add(backward(layer) + 1, backward(layer) + kTicks + 1, shape.saved / 7 + 1);  // gradient of the layer's input
+    writer.add(backward(layer) + 1, backward(layer) + kTicks + 1,
+               shape.saved / 7 + 1);  // gradient of the layer's input
   }
   reduce(embedding_backward, shape.embedding);
   return writer.finish();

@@ -60,7 +60,8 @@ TEST(RateTable, FillsHolesOfTheGridFromTheCornersThatExist) {
 
 TEST(CostModel, UsesTheMatrixProductsMeasuredWithAsManyRanks) {
   const Machine machine = measured_cpu();
-  const CostModel one(machine, ranks_on_one_node(1)), two(machine, ranks_on_one_node(2)), four(machine, ranks_on_one_node(4));
+  const CostModel one(machine, ranks_on_one_node(1)), two(machine, ranks_on_one_node(2)),
+      four(machine, ranks_on_one_node(4));
   const double flops = 2.0 * 1024 * 64 * 64;
   EXPECT_NEAR(one.gemm(DType::kFp32, 1024, 64, 64).value(), flops / 40e9, 1e-12);
   EXPECT_NEAR(two.gemm(DType::kFp32, 1024, 64, 64).value(), flops / 20e9, 1e-12);

@@ -1,8 +1,8 @@
 // Every knob is executed: each test reads the task stream that the runtime runs.
-#include <gtest/gtest.h>
-
 #include <map>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "tests/support/tiny_models.h"
 
@@ -202,7 +202,8 @@ TEST(Knobs, SubGroupsCutTheUpdate) {
   for (const Task& task : step_of(plan, "only").tasks) {
     if (task.kind != TaskKind::kUpdate) continue;
     std::uint64_t elements = 0;
-    for (const UpdatePiece& piece : std::get<StateWork>(task.work).pieces) elements += piece.piece.end - piece.piece.begin;
+    for (const UpdatePiece& piece : std::get<StateWork>(task.work).pieces)
+      elements += piece.piece.end - piece.piece.begin;
     EXPECT_LE(elements, 1000u);
     updated += elements;
   }

@@ -1,8 +1,8 @@
 #include "planner/verify.h"
 
-#include <gtest/gtest.h>
-
 #include <functional>
+
+#include <gtest/gtest.h>
 
 #include "planner/plan_json.h"
 #include "tests/support/tiny_models.h"
@@ -20,8 +20,9 @@ TEST(Verify, EveryStageFamilyAndAccumulationVerifies) {
       for (const std::uint64_t ranks : {1, 2, 3, 5}) {
         for (const std::uint64_t accumulation : {1, 2, 3, 4}) {
           for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-            const Plan plan =
-                make_test_plan(config, {.ranks = ranks, .stage = stage, .accumulation = accumulation, .recompute = recompute, .fixed = {}});
+            const Plan plan = make_test_plan(
+                config,
+                {.ranks = ranks, .stage = stage, .accumulation = accumulation, .recompute = recompute, .fixed = {}});
             const auto problems = verify(plan);
             EXPECT_TRUE(problems.empty()) << config["model_type"] << " stage " << stage << " ranks " << ranks
                                           << " accumulation " << accumulation << ": " << problems.front();
@@ -118,13 +119,15 @@ std::vector<Corruption> corruptions() {
        [](Json& d) { buffer(d, "block 1 / saved")["offset"] = buffer(d, "block 0 / saved")["offset"]; }},
       {"persistent buffers overlap",
        [](Json& d) { buffer(d, "block 1 / moment 1")["offset"] = buffer(d, "block 0 / moment 1")["offset"]; }},
-      {"buffer not aligned", [](Json& d) { buffer(d, "tokens")["offset"] = buffer(d, "tokens")["offset"].get<int>() + 4; }},
+      {"buffer not aligned",
+       [](Json& d) { buffer(d, "tokens")["offset"] = buffer(d, "tokens")["offset"].get<int>() + 4; }},
       {"buffer beyond the arena", [](Json& d) { buffer(d, "tokens")["offset"] = 1 << 30; }},
       {"buffer too small", [](Json& d) { buffer(d, "block 1 / saved")["bytes"] = 64; }},
       {"buffer too large", [](Json& d) { buffer(d, "block 1 / saved")["bytes"] = 1 << 28; }},
       {"buffer on another tier", [](Json& d) { buffer(d, "block 1 / saved")["tier"] = "host"; }},
       {"buffer declared persistent", [](Json& d) { buffer(d, "block 1 / saved")["live"] = "always"; }},
-      {"live range cut", [](Json& d) { buffer(d, "block 1 / saved")["live"]["last"] = buffer(d, "block 1 / saved")["live"]["first"]; }},
+      {"live range cut",
+       [](Json& d) { buffer(d, "block 1 / saved")["live"]["last"] = buffer(d, "block 1 / saved")["live"]["first"]; }},
       {"arena too small", [](Json& d) { d["tiers"]["device"]["arena_bytes"] = 64; }},
       {"alignment changed", [](Json& d) { d["tiers"]["device"]["alignment"] = 1; }},
       {"budget invented", [](Json& d) { d["tiers"]["device"]["budget_bytes"] = 1; }},
@@ -170,7 +173,8 @@ TEST(Verify, RejectsEveryKindOfCorruption) {
 
 TEST(PlanJson, RoundTripsByteForByte) {
   for (std::uint64_t stage = 0; stage <= 3; ++stage) {
-    const Plan plan = make_test_plan(testing::qwen2_tied_config(), {.ranks = 3, .stage = stage, .accumulation = 3, .fixed = {}});
+    const Plan plan =
+        make_test_plan(testing::qwen2_tied_config(), {.ranks = 3, .stage = stage, .accumulation = 3, .fixed = {}});
     const std::string text = plan_to_text(plan);
     EXPECT_EQ(plan_to_text(plan_from_json(Json::parse(text), "plan.json")), text);
   }

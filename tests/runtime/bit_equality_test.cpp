@@ -22,7 +22,8 @@ TEST(BitEquality, OfAllStagesWithoutAccumulation) {
 }
 
 TEST(BitEquality, OfAllStagesForEachFamily) {
-  for (const Json& config : {gpt2_config(), qwen2_tied_config(), qwen3_config()}) expect_stages_equal(config, {.ranks = 3});
+  for (const Json& config : {gpt2_config(), qwen2_tied_config(), qwen3_config()})
+    expect_stages_equal(config, {.ranks = 3});
 }
 
 TEST(BitEquality, OfStages0And1AndOf2And3WithAccumulation) {

@@ -1,10 +1,11 @@
-// Ten AdamW steps from the same weights and tokens as PyTorch, and every gradient of the first (tests/golden/README.md).
-#include <gtest/gtest.h>
-
+// Ten AdamW steps from the same weights and tokens as PyTorch, and every gradient of the first
+// (tests/golden/README.md).
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+
+#include <gtest/gtest.h>
 
 #include "models/safetensors.h"
 #include "runtime/comm/loopback.h"
@@ -16,12 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kTolerance = 1e-4;  // what the project promises, relative; fp32 sums of these sizes differ by about 1e-6
+constexpr double kTolerance =
+    1e-4;  // what the project promises, relative; fp32 sums of these sizes differ by about 1e-6
 constexpr std::uint64_t kSteps = 10;
 constexpr std::uint64_t kSequences = 2;
 constexpr std::uint64_t kTokens = 32;
 
-fs::path folder_of(const std::string& name) { return fs::path(ZP_SOURCE_DIR) / "tests/golden" / name; }
+fs::path folder_of(const std::string& name) {
+  return fs::path(ZP_SOURCE_DIR) / "tests/golden" / name;
+}
 
 std::vector<float> read_tensor(const models::TensorIndex& index, const std::string& name) {
   const auto found = index.find(name);
@@ -43,7 +47,10 @@ std::vector<std::uint16_t> read_tokens(const fs::path& path) {
 class GoldenHooks : public TaskHooks {
  public:
   GoldenHooks(const planner::Plan& plan, const fs::path& folder, std::uint64_t rank)
-      : plan_(plan), weights_(models::TensorIndex::open(folder)), tokens_(read_tokens(folder / "tokens.bin")), rank_(rank) {}
+      : plan_(plan),
+        weights_(models::TensorIndex::open(folder)),
+        tokens_(read_tokens(folder / "tokens.bin")),
+        rank_(rank) {}
 
   void input(const StepPosition& position, const InputTarget& target) override {
     const std::uint64_t rows = plan_.strategy.micro_batch;
@@ -100,12 +107,14 @@ class GoldenHooks : public TaskHooks {
 
 planner::Plan golden_plan(const std::string& name, std::uint64_t ranks, std::uint64_t stage) {
   const fs::path folder = folder_of(name);
-  return testing::make_test_plan(read_json_file(folder / "config.json"),
-                                 {.ranks = ranks, .stage = stage, .micro_batch = kSequences / ranks, .seq = kTokens, .fixed = {}});
+  return testing::make_test_plan(
+      read_json_file(folder / "config.json"),
+      {.ranks = ranks, .stage = stage, .micro_batch = kSequences / ranks, .seq = kTokens, .fixed = {}});
 }
 
 /// Trains ten steps; `inspect` sees rank 0's executor when the first step's gradients are complete.
-void train_golden(const std::string& name, const planner::Plan& plan, const std::function<void(const Executor&)>& inspect) {
+void train_golden(const std::string& name, const planner::Plan& plan,
+                  const std::function<void(const Executor&)>& inspect) {
   const fs::path folder = folder_of(name);
   StopSignal stop;
   LoopbackGroup group(plan.training.gpus, stop);
@@ -128,8 +137,10 @@ void train_golden(const std::string& name, const planner::Plan& plan, const std:
   const Json expected = read_json_file(folder / "expected.json");
   ASSERT_EQ(hooks[0]->losses.size(), kSteps);
   for (std::size_t i = 0; i < kSteps; ++i) {
-    EXPECT_NEAR(hooks[0]->losses[i] / expected["losses"][i].get<double>(), 1, kTolerance) << name << ", loss of step " << i + 1;
-    EXPECT_NEAR(hooks[0]->norms[i] / expected["grad_norms"][i].get<double>(), 1, kTolerance) << name << ", norm of step " << i + 1;
+    EXPECT_NEAR(hooks[0]->losses[i] / expected["losses"][i].get<double>(), 1, kTolerance)
+        << name << ", loss of step " << i + 1;
+    EXPECT_NEAR(hooks[0]->norms[i] / expected["grad_norms"][i].get<double>(), 1, kTolerance)
+        << name << ", norm of step " << i + 1;
   }
 }
 
@@ -139,7 +150,8 @@ void compare_gradients(const std::string& name, const planner::Plan& plan, const
   for (std::size_t p = 0; p < plan.model.parameters.size(); ++p) {
     const planner::ParameterPlace& place = plan.partition.places[p];
     const std::string holder = plan.partition.groups[place.group].name + " / gradients";
-    const auto buffer = std::find_if(plan.buffers.begin(), plan.buffers.end(), [&](const auto& b) { return b.name == holder; });
+    const auto buffer =
+        std::find_if(plan.buffers.begin(), plan.buffers.end(), [&](const auto& b) { return b.name == holder; });
     ASSERT_NE(buffer, plan.buffers.end());
     const auto* ours = reinterpret_cast<const float*>(executor.arenas().address(buffer->id)) + place.offset.count();
     const auto theirs = read_tensor(golden, plan.model.parameters[p].name);
@@ -166,7 +178,8 @@ TEST_P(PytorchGolden, TenStepsOnTwoRanksAtStage3) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PytorchGolden,
-                         ::testing::Values("gpt2-tied", "gpt2-untied", "qwen2-tied", "qwen2-untied", "llama-rope-scaled", "qwen3-tied"));
+                         ::testing::Values("gpt2-tied", "gpt2-untied", "qwen2-tied", "qwen2-untied",
+                                           "llama-rope-scaled", "qwen3-tied"));
 
 }  // namespace
 }  // namespace zeroplan::runtime

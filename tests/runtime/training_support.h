@@ -20,10 +20,12 @@ struct TinyRun {
   TinyRun(const Json& config, const PlanSettings& settings)
       : plan(make_test_plan(config, settings)),
         source(runtime::open_tokens({.data = "random", .labels = {}, .vocabulary = plan.model.vocab, .seed = 1})),
-        batches(*source, {plan.partition.ranks, plan.strategy.accumulation, plan.strategy.micro_batch, plan.training.seq}, 1,
+        batches(*source,
+                {plan.partition.ranks, plan.strategy.accumulation, plan.strategy.micro_batch, plan.training.seq}, 1,
                 "random"),
         weights(runtime::random_weights(plan.model, 3)),
-        schedule(runtime::make_schedule({.name = "constant", .peak_rate = 1e-3, .warmup_steps = 0, .total_steps = 0, .arguments = {}})) {}
+        schedule(runtime::make_schedule(
+            {.name = "constant", .peak_rate = 1e-3, .warmup_steps = 0, .total_steps = 0, .arguments = {}})) {}
 
   /// Losses and gradient norms of each update, as hexadecimal floats: equal text is equal bits.
   std::vector<std::string> train(runtime::TrainSettings settings) {

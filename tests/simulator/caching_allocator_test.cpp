@@ -1,9 +1,9 @@
 #include "simulator/caching_allocator.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "models/core/error.h"
 
@@ -26,7 +26,8 @@ TEST(CachingAllocator, RoundsToStepsBetweenPowersOfTwoWhenAsked) {
   EXPECT_EQ(a.rounded(1025), 1536u);  // too small for steps
 }
 
-// Segment sizes that were measured on a card: 1,048,577 B takes 20 MiB, 10,485,760 B takes 10 MiB, one byte more 12 MiB.
+// Segment sizes that were measured on a card: 1,048,577 B takes 20 MiB, 10,485,760 B takes 10 MiB, one byte more 12
+// MiB.
 TEST(CachingAllocator, SegmentsHaveTheMeasuredSizes) {
   const auto reserved_for = [](std::uint64_t bytes) {
     CachingAllocator a;
@@ -129,7 +130,8 @@ TEST(CachingAllocator, ReleasingTwiceIsAnError) {
   EXPECT_THROW(a.release(b), Error);
 }
 
-// Whatever the order: allocated is the sum of live blocks, reserved never below it, and all of it merges back to nothing.
+// Whatever the order: allocated is the sum of live blocks, reserved never below it, and all of it merges back to
+// nothing.
 TEST(CachingAllocator, AccountsForRandomTraces) {
   for (const bool expandable : {false, true}) {
     std::mt19937 random(7);

@@ -1,9 +1,9 @@
 #include "simulator/event_simulator.h"
 
+#include <chrono>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <chrono>
 
 namespace zeroplan::simulator {
 namespace {
@@ -21,8 +21,9 @@ using planner::Task;
 using planner::TaskKind;
 using planner::Tier;
 
-/// A plan of tasks with chosen times. Compute tasks are updates of so many elements, at 28 bytes each and 28 GB/s of memory: 1e9
-/// elements take a second; communication tasks are all-gathers over two ranks and a 0.5 GB/s link: 1e9 bytes take a second.
+/// A plan of tasks with chosen times. Compute tasks are updates of so many elements, at 28 bytes each and 28 GB/s of
+/// memory: 1e9 elements take a second; communication tasks are all-gathers over two ranks and a 0.5 GB/s link: 1e9
+/// bytes take a second.
 class PlanOfTimes {
  public:
   PlanOfTimes() {
@@ -82,7 +83,9 @@ class PlanOfTimes {
   Access all(BufferId id) const { return {id, Bytes(), plan_.buffers[id].bytes}; }
 
   Plan& plan() { return plan_; }
-  Simulation run(SimulationOptions options = {}) const { return simulate(plan_, CostModel(plan_.machine, plan_.training), options); }
+  Simulation run(SimulationOptions options = {}) const {
+    return simulate(plan_, CostModel(plan_.machine, plan_.training), options);
+  }
 
  private:
   Plan plan_;
@@ -151,7 +154,7 @@ TEST(EventSimulator, LanesOfTheCpuBackEndShareTheCores) {
   PlanOfTimes p;
   p.plan().training.backend = BackendKind::kCpu;
   p.plan().training.comm = planner::CommKind::kMpi;
-  p.plan().machine.cores = 2;  // one core a rank
+  p.plan().machine.cores = 2;                                  // one core a rank
   p.plan().machine.rates.device_bytes = BytesPerSecond(56e9);  // of both ranks
   p.gather("g", 2).waits_previous = {"b"};
   p.compute("a", 2);
@@ -230,7 +233,9 @@ TEST(EventSimulator, FifteenHundredTasksTakeMilliseconds) {
   PlanOfTimes p;
   for (std::uint32_t i = 0; i < 500; ++i) {
     const BufferId x = p.buffer("x", 64 * i, 64);
-    p.gather("g" + std::to_string(i), 1e-3, i == 0 ? std::vector<planner::TaskId>{} : std::vector<planner::TaskId>{3 * i - 2}).writes = {p.all(x)};
+    p.gather("g" + std::to_string(i), 1e-3,
+             i == 0 ? std::vector<planner::TaskId>{} : std::vector<planner::TaskId>{3 * i - 2})
+        .writes = {p.all(x)};
     Task& a = p.compute("a" + std::to_string(i), 2e-3, {3 * i});
     a.reads = {p.all(x)};
     a.waits_previous = {"b" + std::to_string(i)};

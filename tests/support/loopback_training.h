@@ -24,7 +24,8 @@ struct TrainingTrace {
 /// Weights and tokens by index, the same for every way to shard.
 class IndexedHooks : public runtime::TaskHooks {
  public:
-  IndexedHooks(const planner::Plan& plan, std::uint64_t rank, TrainingTrace& trace) : plan_(plan), rank_(rank), trace_(trace) {}
+  IndexedHooks(const planner::Plan& plan, std::uint64_t rank, TrainingTrace& trace)
+      : plan_(plan), rank_(rank), trace_(trace) {}
 
   void input(const runtime::StepPosition& position, const runtime::InputTarget& target) override {
     const std::uint64_t tokens = plan_.tokens_per_pass();
@@ -81,8 +82,8 @@ class IndexedHooks : public runtime::TaskHooks {
   TrainingTrace& trace_;
 };
 
-/// Runs so many updates over as many loopback ranks as the plan has; `inspect` sees each rank afterwards. Throws the first error of
-/// any rank.
+/// Runs so many updates over as many loopback ranks as the plan has; `inspect` sees each rank afterwards. Throws the
+/// first error of any rank.
 inline TrainingTrace train_on_loopback(const planner::Plan& plan, std::uint64_t updates,
                                        const runtime::ExecutorOptions& options = {},
                                        const std::function<void(const runtime::Executor&)>& inspect = {}) {

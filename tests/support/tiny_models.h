@@ -20,10 +20,17 @@ struct PlanSettings {
 };
 
 inline Json llama_config() {
-  return Json{{"model_type", "llama"},        {"architectures", {"LlamaForCausalLM"}}, {"hidden_size", 64},
-              {"intermediate_size", 96},      {"num_hidden_layers", 3},                {"num_attention_heads", 4},
-              {"num_key_value_heads", 2},     {"vocab_size", 160},                     {"max_position_embeddings", 64},
-              {"tie_word_embeddings", false}, {"rms_norm_eps", 1e-5}};
+  return Json{{"model_type", "llama"},
+              {"architectures", {"LlamaForCausalLM"}},
+              {"hidden_size", 64},
+              {"intermediate_size", 96},
+              {"num_hidden_layers", 3},
+              {"num_attention_heads", 4},
+              {"num_key_value_heads", 2},
+              {"vocab_size", 160},
+              {"max_position_embeddings", 64},
+              {"tie_word_embeddings", false},
+              {"rms_norm_eps", 1e-5}};
 }
 
 inline Json qwen2_tied_config() {
@@ -43,12 +50,16 @@ inline Json qwen3_config() {
 }
 
 inline Json gpt2_config() {
-  return Json{{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}}, {"n_embd", 48},      {"n_layer", 3},
-              {"n_head", 3},          {"n_positions", 64},                    {"vocab_size", 128}, {"attn_pdrop", 0},
+  return Json{{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+              {"n_embd", 48},         {"n_layer", 3},
+              {"n_head", 3},          {"n_positions", 64},
+              {"vocab_size", 128},    {"attn_pdrop", 0},
               {"embd_pdrop", 0},      {"resid_pdrop", 0}};
 }
 
-inline models::Model tiny_model(const Json& config) { return models::build_model(config, "tiny"); }
+inline models::Model tiny_model(const Json& config) {
+  return models::build_model(config, "tiny");
+}
 
 /// The machine of tests: no limits, rates of the preset.
 inline planner::Machine test_machine(std::uint64_t ranks) {

@@ -1,7 +1,7 @@
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/accelerate_config.h"
 #include "planner/deepspeed/coercion.h"
@@ -28,7 +28,8 @@ void fill_from_plugin(Workspace& work) {
   fill(work, "zero_optimization.offload_optimizer.device", variable(work, prefix + "OFFLOAD_OPTIMIZER_DEVICE", "none"));
   fill(work, "zero_optimization.offload_param.device", variable(work, prefix + "OFFLOAD_PARAM_DEVICE", "none"));
   fill(work, "zero_optimization.offload_param.nvme_path", variable(work, prefix + "OFFLOAD_PARAM_NVME_PATH", "none"));
-  fill(work, "zero_optimization.offload_optimizer.nvme_path", variable(work, prefix + "OFFLOAD_OPTIMIZER_NVME_PATH", "none"));
+  fill(work, "zero_optimization.offload_optimizer.nvme_path",
+       variable(work, prefix + "OFFLOAD_OPTIMIZER_NVME_PATH", "none"));
   fill(work, "zero_optimization.stage3_gather_16bit_weights_on_model_save",
        variable(work, prefix + "ZERO3_SAVE_16BIT_MODEL", "false") == "true");
   if (!work.filled.has("gradient_accumulation_steps")) work.filled.set("gradient_accumulation_steps", 1);
@@ -36,7 +37,8 @@ void fill_from_plugin(Workspace& work) {
 
 void require_zero_section(Workspace& work) {
   if (work.given.has("zero_optimization")) return;
-  work.findings.error("zero_optimization", "the file has no zero_optimization section: Accelerate (and the trainer through it) stops",
+  work.findings.error("zero_optimization",
+                      "the file has no zero_optimization section: Accelerate (and the trainer through it) stops",
                       "write zero_optimization with a stage", Json{{"stage", 2}});
 }
 
@@ -45,7 +47,8 @@ void fill_precision(Workspace& work) {
   const AccelerateConfig config = accelerate_config_of(work.input);
   std::string precision = variable(work, "ACCELERATE_MIXED_PRECISION", config.text_or("mixed_precision", ""));
   if (precision.empty()) precision = work.arguments.bf16 ? "bf16" : work.arguments.fp16 ? "fp16" : "";
-  if (precision.empty() && (work.filled.is_auto("fp16.enabled") || work.filled.is_auto("bf16.enabled"))) precision = "no";
+  if (precision.empty() && (work.filled.is_auto("fp16.enabled") || work.filled.is_auto("bf16.enabled")))
+    precision = "no";
   if (precision.empty()) return;
   const bool is_bf16 = precision == "bf16" || precision == "fp8";
   if (precision == "fp16" && !work.filled.has("fp16")) {
@@ -55,9 +58,10 @@ void fill_precision(Workspace& work) {
   }
   const std::string other = precision == "fp16" ? "bf16" : "fp16";
   if (precision != "no" && work.flag(other + ".enabled", false)) {
-    work.findings.error(other + ".enabled",
-                        fmt::format("mixed precision {} is asked for, but the file turns {} on: Accelerate stops", precision, other),
-                        fmt::format("turn {} off in the file, or ask for {}", other, other), false);
+    work.findings.error(
+        other + ".enabled",
+        fmt::format("mixed precision {} is asked for, but the file turns {} on: Accelerate stops", precision, other),
+        fmt::format("turn {} off in the file, or ask for {}", other, other), false);
   }
   fill(work, "fp16.enabled", precision == "fp16");
   fill(work, "bf16.enabled", is_bf16);
@@ -91,12 +95,14 @@ void fill_for_accelerate(Workspace& work) {
   fill_from_plugin(work);
   if (work.is_trainer()) return;
   const AccelerateConfig config = accelerate_config_of(work.input);
-  const auto clipping = coerce_number(Json(variable(work, "ACCELERATE_GRADIENT_CLIPPING", config.text_or("gradient_clipping", ""))));
+  const auto clipping =
+      coerce_number(Json(variable(work, "ACCELERATE_GRADIENT_CLIPPING", config.text_or("gradient_clipping", ""))));
   fill(work, "gradient_clipping", clipping.value_or(1.0));
   fill_precision(work);
   fill_batch(work);
   // DummyOptim and DummyScheduler carry these; their own defaults count where no arguments are given.
-  const bool lr_given = work.input.trainer_arguments.is_object() && work.input.trainer_arguments.contains("learning_rate");
+  const bool lr_given =
+      work.input.trainer_arguments.is_object() && work.input.trainer_arguments.contains("learning_rate");
   const double lr = lr_given ? work.arguments.learning_rate : 1e-3;
   fill(work, "optimizer.params.lr", lr);
   fill(work, "optimizer.params.weight_decay", work.arguments.weight_decay);

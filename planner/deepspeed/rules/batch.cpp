@@ -1,7 +1,7 @@
-#include <fmt/format.h>
-
 #include <cmath>
 #include <numeric>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/coercion.h"
 #include "planner/deepspeed/elasticity.h"
@@ -23,7 +23,9 @@ struct Part {
   std::int64_t value = 0;
 };
 
-std::string ranks_of(std::uint64_t world) { return fmt::format("{} rank{}", world, world == 1 ? "" : "s"); }
+std::string ranks_of(std::uint64_t world) {
+  return fmt::format("{} rank{}", world, world == 1 ? "" : "s");
+}
 
 Part read_part(Workspace& work, const char* path) {
   Part part;
@@ -34,8 +36,9 @@ Part read_part(Workspace& work, const char* path) {
   if (number && *number <= kMost && *number >= -kMost) {
     part.value = *number;
     if (value->is_number_float()) {
-      work.findings.warning(path, fmt::format("{} is the float {}; the data loader wants an integer", path, shown_value(*value)),
-                            fmt::format("write {}", *number), *number);
+      work.findings.warning(
+          path, fmt::format("{} is the float {}; the data loader wants an integer", path, shown_value(*value)),
+          fmt::format("write {}", *number), *number);
     }
     return part;
   }
@@ -43,8 +46,9 @@ Part read_part(Workspace& work, const char* path) {
   if (*value == "auto" || work.findings.has_error(path)) return part;
   const auto meant = coerce_integer(*value);
   Json suggest = meant && *meant > 0 && value->is_string() ? Json(*meant) : Json(nullptr);
-  work.findings.error(path, fmt::format("{} is {} ({}), expected an integer of at least 1", path, shown_value(*value), kind_of(*value)),
-                      suggest.is_null() ? "write an integer" : fmt::format("write {} without quotes", *meant), suggest);
+  work.findings.error(
+      path, fmt::format("{} is {} ({}), expected an integer of at least 1", path, shown_value(*value), kind_of(*value)),
+      suggest.is_null() ? "write an integer" : fmt::format("write {} without quotes", *meant), suggest);
   return part;
 }
 
@@ -78,7 +82,9 @@ std::string rank_counts(std::int64_t total, std::int64_t micro) {
 }
 
 /// floor division as Python has it, for positive divisors.
-std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
+  return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
 
 void report_zero(Workspace& work, const char* derived, const std::string& how, std::int64_t total, std::int64_t least) {
   work.findings.error(derived, fmt::format("{} becomes 0: {}; it has to be greater than 0", derived, how),
@@ -102,11 +108,12 @@ void report_product(Workspace& work, std::int64_t total, std::int64_t micro, std
     suggest = below > 0 ? below : step;
     if (!ranks.empty()) fix += fmt::format(", or run on {} ranks", ranks);
   }
-  work.findings.error(kTotal,
-                      fmt::format("train_batch_size is {}, but {} per rank x {} accumulated x {} = {}; DeepSpeed stops with \"Check "
-                                  "batch related parameters\"",
-                                  total, micro, steps, ranks_of(static_cast<std::uint64_t>(world)), product),
-                      fix, suggest);
+  work.findings.error(
+      kTotal,
+      fmt::format("train_batch_size is {}, but {} per rank x {} accumulated x {} = {}; DeepSpeed stops with \"Check "
+                  "batch related parameters\"",
+                  total, micro, steps, ranks_of(static_cast<std::uint64_t>(world)), product),
+      fix, suggest);
 }
 
 bool report_not_positive(Workspace& work, const Part& part, const char* path) {
@@ -135,9 +142,10 @@ void resolve_batch(Workspace& work) {
   if (!total.usable || !micro.usable || !steps.usable || wrong) return;
   if (!total.present && !micro.present) {
     if (!work.given.has(kTotal) && !work.given.has(kMicro)) {
-      work.findings.error(kTotal, "neither train_batch_size nor train_micro_batch_size_per_gpu is given; DeepSpeed needs one of them",
-                          work.is_trainer() ? "write \"auto\" for both" : "write train_micro_batch_size_per_gpu",
-                          work.is_trainer() ? Json("auto") : Json(nullptr));
+      work.findings.error(
+          kTotal, "neither train_batch_size nor train_micro_batch_size_per_gpu is given; DeepSpeed needs one of them",
+          work.is_trainer() ? "write \"auto\" for both" : "write train_micro_batch_size_per_gpu",
+          work.is_trainer() ? Json("auto") : Json(nullptr));
     }
     return;
   }
@@ -146,15 +154,19 @@ void resolve_batch(Workspace& work) {
   std::int64_t a = steps.value;
   if (total.present && micro.present && !steps.present) {
     a = floor_divide(floor_divide(t, m), world);
-    if (a == 0) report_zero(work, kSteps, fmt::format("{} // {} // {}", t, m, ranks_of(resolved.world_size)), t, m * world);
+    if (a == 0)
+      report_zero(work, kSteps, fmt::format("{} // {} // {}", t, m, ranks_of(resolved.world_size)), t, m * world);
   } else if (total.present && !micro.present) {
     if (!steps.present) a = 1;
     m = floor_divide(floor_divide(t, world), a);
-    if (m == 0) report_zero(work, kMicro, fmt::format("{} // {} // {} accumulated", t, ranks_of(resolved.world_size), a), t, a * world);
+    if (m == 0)
+      report_zero(work, kMicro, fmt::format("{} // {} // {} accumulated", t, ranks_of(resolved.world_size), a), t,
+                  a * world);
   } else if (!total.present) {
     if (!steps.present) a = 1;
     if (m > kMost / a / world) {
-      work.findings.error(kTotal, "micro batch x accumulation x ranks is too large to be a batch size", "write smaller numbers");
+      work.findings.error(kTotal, "micro batch x accumulation x ranks is too large to be a batch size",
+                          "write smaller numbers");
       return;
     }
     t = m * a * world;
@@ -167,7 +179,8 @@ void resolve_batch(Workspace& work) {
   if (overflows || t != m * a * world) {
     if (work.is_trainer() && work.findings.has_error(kTotal)) return;  // the mismatch with the arguments says it
     if (overflows) {
-      work.findings.error(kTotal, "micro batch x accumulation x ranks is far beyond train_batch_size", "write smaller numbers");
+      work.findings.error(kTotal, "micro batch x accumulation x ranks is far beyond train_batch_size",
+                          "write smaller numbers");
     } else {
       report_product(work, t, m, a, world, steps);
     }

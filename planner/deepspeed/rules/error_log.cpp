@@ -1,9 +1,9 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 #include "planner/deepspeed/loss_scale.h"
@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kMostExplanations = 8;
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -68,7 +69,8 @@ std::vector<CatalogueTensor> matches(const CheckInput& input, const PrintedSize&
   for (const CatalogueTensor& tensor : catalogue_of(input)) {
     if (std::abs(tensor.bytes - asked.bytes) <= asked.tolerance + 512) found.push_back(tensor);
   }
-  std::stable_sort(found.begin(), found.end(), [](const CatalogueTensor& a, const CatalogueTensor& b) { return a.likelihood > b.likelihood; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const CatalogueTensor& a, const CatalogueTensor& b) { return a.likelihood > b.likelihood; });
   return found;
 }
 
@@ -79,12 +81,14 @@ std::vector<CatalogueTensor> scaled_to(const CheckInput& input, const PrintedSiz
     if (tensor.bytes_per_token <= 0) continue;
     const double tokens = std::round(asked.bytes / tensor.bytes_per_token);
     const double bytes = tokens * tensor.bytes_per_token;
-    if (tokens < 64 || tokens > 4e6 || std::abs(bytes - asked.bytes) > asked.tolerance + tensor.bytes_per_token) continue;
+    if (tokens < 64 || tokens > 4e6 || std::abs(bytes - asked.bytes) > asked.tolerance + tensor.bytes_per_token)
+      continue;
     tensor.bytes = bytes;
     tensor.formula = fmt::format("{} tokens x {} B", tokens, tensor.bytes_per_token);
     found.push_back(std::move(tensor));
   }
-  std::stable_sort(found.begin(), found.end(), [](const CatalogueTensor& a, const CatalogueTensor& b) { return a.likelihood > b.likelihood; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const CatalogueTensor& a, const CatalogueTensor& b) { return a.likelihood > b.likelihood; });
   return found;
 }
 
@@ -97,36 +101,42 @@ void explain_out_of_memory(Findings& findings, const CheckInput& input, CheckRep
   }
   const std::string size = format_size(Bytes(static_cast<std::uint64_t>(std::min(asked->bytes, 1e18))));
   if (input.model_config.is_null()) {
-    findings.error("memory", fmt::format("the GPU ran out of memory on a request of {}", size), "give --model (and --micro-batch, --seq) to "
-                                                                                                "name the tensor");
+    findings.error("memory", fmt::format("the GPU ran out of memory on a request of {}", size),
+                   "give --model (and --micro-batch, --seq) to "
+                   "name the tensor");
     return;
   }
   std::vector<CatalogueTensor> found = matches(input, *asked);
   const bool exact = !found.empty();
   if (!exact) found = scaled_to(input, *asked);
   if (found.empty()) {
-    findings.error("memory", fmt::format("the GPU ran out of memory on a request of {}, which no tensor of this model has", size),
+    findings.error("memory",
+                   fmt::format("the GPU ran out of memory on a request of {}, which no tensor of this model has", size),
                    "check --micro-batch, --seq and --gpus; lower the micro batch or raise the ZeRO stage");
     return;
   }
   for (const CatalogueTensor& tensor : found) {
     if (report.explanations.size() >= kMostExplanations) break;
     std::optional<std::uint64_t> tokens;
-    if (tensor.bytes_per_token > 0) tokens = static_cast<std::uint64_t>(std::llround(asked->bytes / tensor.bytes_per_token));
-    report.explanations.push_back({tensor.name, tensor.dtype, static_cast<std::uint64_t>(std::llround(tensor.bytes)), tensor.formula, tokens});
+    if (tensor.bytes_per_token > 0)
+      tokens = static_cast<std::uint64_t>(std::llround(asked->bytes / tensor.bytes_per_token));
+    report.explanations.push_back(
+        {tensor.name, tensor.dtype, static_cast<std::uint64_t>(std::llround(tensor.bytes)), tensor.formula, tokens});
   }
   const CatalogueTensor& best = found.front();
   std::string message = fmt::format("the request of {} is {} in {}: {}", size, best.name, best.dtype, best.formula);
-  if (!exact) message = fmt::format("the request of {} would be {} in {} if {}", size, best.name, best.dtype, best.formula);
+  if (!exact)
+    message = fmt::format("the request of {} would be {} in {} if {}", size, best.name, best.dtype, best.formula);
   if (best.name == "fp32 master shard") {
-    message += "; the fp32 master copy of this rank's share is being made on the GPU, so that optimizer offload is not active";
+    message +=
+        "; the fp32 master copy of this rank's share is being made on the GPU, so that optimizer offload is not active";
   }
   if (input.model && input.machine && input.machine->device_bytes) {
     const Strategy strategy = input.decisions.over_defaults();
     const MemoryNeed need = input.memory(*input.model, input.training, strategy);
     if (need.device > *input.machine->device_bytes) {
-      message += fmt::format("; model states alone need {} of {} ({})", format_size(need.device), format_size(*input.machine->device_bytes),
-                             need.largest);
+      message += fmt::format("; model states alone need {} of {} ({})", format_size(need.device),
+                             format_size(*input.machine->device_bytes), need.largest);
     }
   }
   findings.error("memory", message, best.advice);
@@ -141,16 +151,19 @@ void explain_dead_rank(Findings& findings, const CheckInput& input, const std::s
       break;
     }
   }
-  std::string message = fmt::format("{} was killed by signal 9: the system ran out of host memory (there is no traceback)", who);
+  std::string message =
+      fmt::format("{} was killed by signal 9: the system ran out of host memory (there is no traceback)", who);
   if (input.model) {
     const std::uint64_t ranks = input.training.ranks_per_node();
     const Bytes load = input.model->total() * DType::kFp32 * ranks;
     const Bytes states = input.model->total() * DType::kFp32 * 4;
-    message += fmt::format("; loading the whole model in fp32 on each of {} ranks takes {}, offloaded fp32 states {} in all", ranks,
-                           format_size(load), format_size(states));
+    message +=
+        fmt::format("; loading the whole model in fp32 on each of {} ranks takes {}, offloaded fp32 states {} in all",
+                    ranks, format_size(load), format_size(states));
   }
   findings.error("memory", message,
-                 "load under zero.Init (or low_cpu_mem_usage) so that only one rank holds the model, set pin_memory to false, offload less or to "
+                 "load under zero.Init (or low_cpu_mem_usage) so that only one rank holds the model, set pin_memory to "
+                 "false, offload less or to "
                  "nvme, or add host memory");
 }
 
@@ -158,11 +171,14 @@ void explain_loss_scale(Findings& findings, CheckReport& report, Workspace* work
   const std::uint64_t steps = report.overflow_steps_until_stop.value_or(*overflow_steps_until_stop(16, 2, 1));
   report.overflow_steps_until_stop = steps;
   const auto stopped = number_after(log, "step ");
-  std::string message = fmt::format("the loss scale reached its minimum: overflow {} ends a run whose every step overflows", steps);
+  std::string message =
+      fmt::format("the loss scale reached its minimum: overflow {} ends a run whose every step overflows", steps);
   if (stopped && std::abs(*stopped - static_cast<double>(steps)) <= 1) {
-    message += fmt::format("; stopping at step {:.0f} means that every single step had an overflow: values that are not finite in fp16's range, not "
-                           "bad luck",
-                           *stopped);
+    message += fmt::format(
+        "; stopping at step {:.0f} means that every single step had an overflow: values that are not finite in fp16's "
+        "range, not "
+        "bad luck",
+        *stopped);
   }
   const bool fp16 = work == nullptr || work->flag("fp16.enabled", true);
   findings.error("fp16", message + (fp16 ? "" : " (the file does not turn fp16 on)"),
@@ -176,8 +192,9 @@ void explain_error_log(Findings& findings, const CheckInput& input, CheckReport&
   const std::string log = lower(*input.error_log);
   const auto says = [&log](std::string_view words) { return log.find(words) != std::string::npos; };
   const std::size_t before = findings.all().size();
-  const bool killed = says("exitcode: -9") || says("exit code: -9") || says("exitcode -9") || says("return code = -9") || says("exit code 137") ||
-                      says("exitcode: 137") || says("return code -9") || says("exit code -9") || says("code: 137") || says("sigkill") ||
+  const bool killed = says("exitcode: -9") || says("exit code: -9") || says("exitcode -9") ||
+                      says("return code = -9") || says("exit code 137") || says("exitcode: 137") ||
+                      says("return code -9") || says("exit code -9") || says("code: 137") || says("sigkill") ||
                       says("signal 9") || says("out of memory: killed process") || says("oom-kill");
   if (killed) explain_dead_rank(findings, input, log);
   const bool device_memory = says("out of memory") || says("tried to allocate") || says("outofmemoryerror");
@@ -185,7 +202,8 @@ void explain_error_log(Findings& findings, const CheckInput& input, CheckReport&
   if (says("loss scale") && says("minimum")) explain_loss_scale(findings, report, work, log);
   report_known_messages(findings, log);
   if (findings.all().size() == before) {
-    findings.warning("memory", "the text has no message that is known here", "paste the last lines before the traceback, and those of rank 0");
+    findings.warning("memory", "the text has no message that is known here",
+                     "paste the last lines before the traceback, and those of rank 0");
   }
 }
 

@@ -1,7 +1,7 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 #include "planner/deepspeed/coercion.h"
@@ -19,7 +19,9 @@ std::string join(std::string_view section, std::string_view name) {
 }
 
 /// Name as users write it: the stage3_ alias where there is one.
-std::string_view written_name(const KeySpec& key) { return key.alias.empty() ? key.name : key.alias; }
+std::string_view written_name(const KeySpec& key) {
+  return key.alias.empty() ? key.name : key.alias;
+}
 
 std::string nearest_key(const SectionSpec& section, std::string_view name) {
   std::vector<std::string_view> names;
@@ -43,7 +45,8 @@ std::string other_home(std::string_view section, std::string_view name) {
 }
 
 bool is_remark_key(std::string_view name) {
-  return name.starts_with("_") || name.starts_with("//") || name.starts_with("#") || name == "comment" || name == "description";
+  return name.starts_with("_") || name.starts_with("//") || name.starts_with("#") || name == "comment" ||
+         name == "description";
 }
 
 void report_unknown(Workspace& work, const SectionSpec& section, const std::string& name) {
@@ -57,8 +60,8 @@ void report_unknown(Workspace& work, const SectionSpec& section, const std::stri
   std::string fix = "remove the key";
   Json suggest = nullptr;
   if (!home.empty() && (near.empty() || near != name)) {
-    message = fmt::format("{} belongs to {}, not into {}: {}", name, home == "the top level" ? "the top level of the file" : home,
-                          where, fate);
+    message = fmt::format("{} belongs to {}, not into {}: {}", name,
+                          home == "the top level" ? "the top level of the file" : home, where, fate);
     fix = fmt::format("move {} to {}", name, home);
   } else if (!near.empty()) {
     message += fmt::format("; did you mean {}?", near);
@@ -85,8 +88,9 @@ void report_old(Workspace& work, const SectionSpec& section, const KeySpec& key,
     const std::string new_path = join(section.path, new_name);
     const std::string short_path = new_name.starts_with("stage3_") ? join(section.path, new_name.substr(7)) : new_path;
     if (work.given.has(new_path) || work.given.has(short_path)) {
-      work.findings.error(path, fmt::format("{} is an old name and stands together with its replacement {}: DeepSpeed stops",
-                                            key.name, new_name),
+      work.findings.error(path,
+                          fmt::format("{} is an old name and stands together with its replacement {}: DeepSpeed stops",
+                                      key.name, new_name),
                           fmt::format("remove {}", key.name));
     } else {
       work.findings.warning(path, fmt::format("{} is deprecated", key.name), "write " + now, now);
@@ -106,8 +110,9 @@ void check_member(Workspace& work, const SectionSpec& section, const std::string
   if (key->refused || key->ignored) return;
   if (!key->alias.empty() && name != key->name && value != "auto" && work.given.has(join(section.path, key->name)) &&
       section.reading == Reading::kStrict) {
-    work.findings.error(path, fmt::format("{} and {} are two names of one key: DeepSpeed refuses both together", key->name, name),
-                        fmt::format("keep {}", written_name(*key)));
+    work.findings.error(
+        path, fmt::format("{} and {} are two names of one key: DeepSpeed refuses both together", key->name, name),
+        fmt::format("keep {}", written_name(*key)));
   }
   if (value == "auto" && !key->may_be_auto) return;  // has rules of its own
   if (is_batch_key(path)) return;

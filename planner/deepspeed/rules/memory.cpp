@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 #include "planner/deepspeed/rules/rules.h"
@@ -8,7 +8,9 @@
 namespace zeroplan::planner::deepspeed {
 namespace {
 
-std::string part(std::string_view name, Bytes bytes) { return fmt::format("{} {}", name, format_size(bytes)); }
+std::string part(std::string_view name, Bytes bytes) {
+  return fmt::format("{} {}", name, format_size(bytes));
+}
 
 Strategy strategy_of(const Workspace& work) {
   Strategy s = work.input.decisions.over_defaults();
@@ -48,7 +50,8 @@ MemoryNeed closed_form_states(const models::Model& model, const TrainingSpec& tr
   const std::uint64_t master_width = width == 2 ? 4 : 0;
   const Elements shard(divide_up(trained.count(), ranks));
   const auto bytes = [](Elements n, std::uint64_t each) { return Bytes(detail::checked_mul(n.count(), each)); };
-  const Bytes states = bytes(strategy.stage >= 1 ? shard : trained, master_width + 4 * moment_count(training.optimizer));
+  const Bytes states =
+      bytes(strategy.stage >= 1 ? shard : trained, master_width + 4 * moment_count(training.optimizer));
   const Bytes weights = bytes(strategy.stage == 3 ? Elements(divide_up(all.count(), ranks)) : all, width);
   const Bytes gradients = bytes(strategy.stage >= 2 ? shard : trained, width);
   const bool optimizer_away = strategy.offload_optimizer.any() && strategy.stage >= 1;
@@ -64,7 +67,8 @@ MemoryNeed closed_form_states(const models::Model& model, const TrainingSpec& tr
   if (weights_away && strategy.offload_param.place == OffloadPlace::kCpu) need.host += weights * per_node;
   const std::string master = fmt::format("{} (fp32 master weights and moments)", part("optimizer states", states));
   need.largest = weights_away ? "" : part("weights", weights);
-  if (!optimizer_away) need.largest += fmt::format("{}{}, {}", need.largest.empty() ? "" : ", ", part("gradients", gradients), master);
+  if (!optimizer_away)
+    need.largest += fmt::format("{}{}, {}", need.largest.empty() ? "" : ", ", part("gradients", gradients), master);
   return need;
 }
 
@@ -73,18 +77,22 @@ void check_memory(Workspace& work) {
   const Machine& machine = *work.input.machine;
   const TrainingSpec training = training_of(work);
   const MemoryNeed need = work.input.memory(*work.input.model, training, strategy_of(work));
-  const std::string setting = fmt::format("stage {} on {} rank{}", work.stage(), training.gpus, training.gpus == 1 ? "" : "s");
+  const std::string setting =
+      fmt::format("stage {} on {} rank{}", work.stage(), training.gpus, training.gpus == 1 ? "" : "s");
   if (machine.device_bytes && need.device > *machine.device_bytes) {
     const bool optimizer_there = work.offload_device("offload_optimizer") == "none";
     std::string fix = work.stage() < 3 ? "raise zero_optimization.stage" : "use more GPUs";
     if (optimizer_there) fix += ", or offload_optimizer to cpu";
-    work.findings.error("memory", fmt::format("a GPU needs {} for the model states alone ({}: {}), it has {}", format_size(need.device), setting,
-                                              need.largest, format_size(*machine.device_bytes)),
-                        fix);
+    work.findings.error(
+        "memory",
+        fmt::format("a GPU needs {} for the model states alone ({}: {}), it has {}", format_size(need.device), setting,
+                    need.largest, format_size(*machine.device_bytes)),
+        fix);
   }
   if (machine.host_bytes && need.host > *machine.host_bytes) {
-    work.findings.error("memory", fmt::format("a node needs {} of host memory for offloaded states ({}), it has {}", format_size(need.host), setting,
-                                              format_size(*machine.host_bytes)),
+    work.findings.error("memory",
+                        fmt::format("a node needs {} of host memory for offloaded states ({}), it has {}",
+                                    format_size(need.host), setting, format_size(*machine.host_bytes)),
                         "offload less, or to nvme");
   }
 }

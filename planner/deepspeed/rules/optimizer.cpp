@@ -1,8 +1,8 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/near_names.h"
 #include "planner/deepspeed/rules/rules.h"
@@ -12,15 +12,30 @@ namespace zeroplan::planner::deepspeed {
 namespace {
 
 /// Names that DeepSpeed builds itself, in any case.
-constexpr std::array<std::string_view, 12> kOwnNames = {"Adam",       "AdamW",       "Adagrad", "Lamb",    "OneBitAdam", "OneBitLamb",
-                                                        "ZeroOneAdam", "Lion",       "Muon",    "MuAdam",  "MuAdamW",    "MuSGD"};
+constexpr std::array<std::string_view, 12> kOwnNames = {"Adam",       "AdamW",      "Adagrad",     "Lamb",
+                                                        "OneBitAdam", "OneBitLamb", "ZeroOneAdam", "Lion",
+                                                        "Muon",       "MuAdam",     "MuAdamW",     "MuSGD"};
 /// Classes of torch.optim, exactly so.
-constexpr std::array<std::string_view, 14> kTorchNames = {"Adadelta", "Adafactor", "Adamax", "ASGD",    "LBFGS",      "NAdam", "RAdam",
-                                                          "RMSprop",  "Rprop",     "SGD",    "SparseAdam", "Adam", "AdamW", "Adagrad"};
+constexpr std::array<std::string_view, 14> kTorchNames = {"Adadelta",   "Adafactor", "Adamax",  "ASGD",   "LBFGS",
+                                                          "NAdam",      "RAdam",     "RMSprop", "Rprop",  "SGD",
+                                                          "SparseAdam", "Adam",      "AdamW",   "Adagrad"};
 /// Parameters of Adam's constructors.
-constexpr std::array<std::string_view, 16> kAdamParameters = {
-    "lr",      "betas",      "eps",         "weight_decay", "bias_correction",       "amsgrad", "torch_adam",   "adam_w_mode",
-    "foreach", "set_grad_none", "fused", "adamw_mode",    "fp32_optimizer_states", "maximize", "capturable", "model_params"};
+constexpr std::array<std::string_view, 16> kAdamParameters = {"lr",
+                                                              "betas",
+                                                              "eps",
+                                                              "weight_decay",
+                                                              "bias_correction",
+                                                              "amsgrad",
+                                                              "torch_adam",
+                                                              "adam_w_mode",
+                                                              "foreach",
+                                                              "set_grad_none",
+                                                              "fused",
+                                                              "adamw_mode",
+                                                              "fp32_optimizer_states",
+                                                              "maximize",
+                                                              "capturable",
+                                                              "model_params"};
 
 std::string lower(std::string_view text) {
   std::string result;
@@ -28,10 +43,13 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 bool is_own(const std::string& type) {
-  return std::any_of(kOwnNames.begin(), kOwnNames.end(), [&](std::string_view name) { return lower(name) == lower(type); });
+  return std::any_of(kOwnNames.begin(), kOwnNames.end(),
+                     [&](std::string_view name) { return lower(name) == lower(type); });
 }
 
 void check_type(Workspace& work, const std::string& type) {
@@ -40,11 +58,12 @@ void check_type(Workspace& work, const std::string& type) {
   std::vector<std::string_view> names(kOwnNames.begin(), kOwnNames.end());
   names.insert(names.end(), kTorchNames.begin(), kTorchNames.end());
   const std::string near = nearest_name(type, names);
-  work.findings.error("optimizer.type",
-                      fmt::format("optimizer type {} is neither one of DeepSpeed's nor a class of torch.optim", quoted_text(type)),
-                      near.empty() ? "write AdamW, Adam, Lion, Adagrad, Lamb, or the exact name of a torch.optim class"
-                                   : fmt::format("write {}", near),
-                      near.empty() ? Json(nullptr) : Json(near));
+  work.findings.error(
+      "optimizer.type",
+      fmt::format("optimizer type {} is neither one of DeepSpeed's nor a class of torch.optim", quoted_text(type)),
+      near.empty() ? "write AdamW, Adam, Lion, Adagrad, Lamb, or the exact name of a torch.optim class"
+                   : fmt::format("write {}", near),
+      near.empty() ? Json(nullptr) : Json(near));
 }
 
 void check_with_zero(Workspace& work, const std::string& type) {
@@ -58,7 +77,8 @@ void check_with_zero(Workspace& work, const std::string& type) {
   const bool supported = name == "adam" || name == "adamw" || name == "adagrad" || name == "lion" || name == "muon";
   const bool allowed = work.flag("zero_allow_untested_optimizer", false);
   if (!supported && !allowed) {
-    work.findings.error("optimizer.type", fmt::format("{} is not on ZeRO's list of tested optimizers: DeepSpeed stops", type),
+    work.findings.error("optimizer.type",
+                        fmt::format("{} is not on ZeRO's list of tested optimizers: DeepSpeed stops", type),
                         "set zero_allow_untested_optimizer to true, or use AdamW", "AdamW");
   }
 }
@@ -67,14 +87,16 @@ void check_parameters(Workspace& work, const std::string& type) {
   const Json* params = work.filled.find("optimizer.params");
   if (params == nullptr || !params->is_object()) return;
   if (params->contains("max_grad_norm") && is_own(type)) {
-    work.findings.error("optimizer.params.max_grad_norm", "max_grad_norm is no parameter of the optimizer: DeepSpeed stops",
+    work.findings.error("optimizer.params.max_grad_norm",
+                        "max_grad_norm is no parameter of the optimizer: DeepSpeed stops",
                         "move it to gradient_clipping at the top level");
   }
   for (const char* name : {"lr", "eps", "weight_decay"}) {
     const std::string path = fmt::format("optimizer.params.{}", name);
     const Json* value = work.filled.find(path);
     if (value == nullptr || value->is_number() || *value == "auto" || work.findings.has_error(path)) continue;
-    work.findings.error(path, fmt::format("{} is {} ({}), expected a number", path, shown_value(*value), kind_of(*value)),
+    work.findings.error(path,
+                        fmt::format("{} is {} ({}), expected a number", path, shown_value(*value), kind_of(*value)),
                         "write a number without quotes");
   }
   const Json* betas = work.filled.find("optimizer.params.betas");
@@ -86,19 +108,25 @@ void check_parameters(Workspace& work, const std::string& type) {
   const std::string name = lower(type);
   if (name != "adam" && name != "adamw") return;
   for (const auto& [key, value] : params->items()) {
-    if (key == "max_grad_norm" || std::find(kAdamParameters.begin(), kAdamParameters.end(), key) != kAdamParameters.end()) continue;
+    if (key == "max_grad_norm" ||
+        std::find(kAdamParameters.begin(), kAdamParameters.end(), key) != kAdamParameters.end())
+      continue;
     const std::string near = nearest_name(key, kAdamParameters);
-    work.findings.error("optimizer.params." + key, fmt::format("{} is no parameter of {}: its constructor fails", key, type),
-                        near.empty() ? "remove it" : fmt::format("write {}", near), near.empty() ? Json(nullptr) : Json(near));
+    work.findings.error(
+        "optimizer.params." + key, fmt::format("{} is no parameter of {}: its constructor fails", key, type),
+        near.empty() ? "remove it" : fmt::format("write {}", near), near.empty() ? Json(nullptr) : Json(near));
   }
   if (work.flag("optimizer.params.amsgrad", false) && work.offload_device("offload_optimizer") == "none" &&
       !work.flag("optimizer.params.torch_adam", false)) {
-    work.findings.error("optimizer.params.amsgrad", "DeepSpeed's fused Adam does not support amsgrad", "write false", false);
+    work.findings.error("optimizer.params.amsgrad", "DeepSpeed's fused Adam does not support amsgrad", "write false",
+                        false);
   }
 }
 
 /// True for names of the optimizers that DeepSpeed's CPU offload accepts.
-bool is_cpu_optimizer(const std::string& name) { return contains(name, "cpuadam") || contains(name, "cpulion"); }
+bool is_cpu_optimizer(const std::string& name) {
+  return contains(name, "cpuadam") || contains(name, "cpulion");
+}
 
 void check_client(Workspace& work, const std::string& client) {
   const std::string name = lower(client);
@@ -107,42 +135,50 @@ void check_client(Workspace& work, const std::string& client) {
   const std::string device = work.offload_device("offload_optimizer");
   if (work.is_accelerate()) {
     if (has_section && !is_dummy) {
-      work.findings.error("optimizer", fmt::format("the file has an optimizer and the code has one ({}): Accelerate stops", client),
+      work.findings.error("optimizer",
+                          fmt::format("the file has an optimizer and the code has one ({}): Accelerate stops", client),
                           "remove the section, or pass DummyOptim in the code");
     } else if (!has_section && is_dummy) {
       work.findings.error("optimizer", "DummyOptim is used, but the file has no optimizer section: Accelerate stops",
                           "write an optimizer section, or pass a real optimizer");
     }
   } else if (has_section) {
-    work.findings.warning("optimizer", fmt::format("the code's optimizer ({}) wins over this section", client), "remove one of them");
+    work.findings.warning("optimizer", fmt::format("the code's optimizer ({}) wins over this section", client),
+                          "remove one of them");
   }
   const bool forced = work.flag("zero_force_ds_cpu_optimizer", true);
   if (device != "none" && !is_cpu_optimizer(name) && !is_dummy) {
     const std::string plain = name.substr(name.rfind('.') == std::string::npos ? 0 : name.rfind('.') + 1);
     const bool converted = work.someone_fills() && forced;
     if (converted) {
-      work.findings.warning("zero_optimization.offload_optimizer",
-                            fmt::format("the optimizer runs on the CPU: Accelerate replaces {} by DeepSpeedCPUAdam (Adagrad by its CPU "
-                                        "form), unless zero_force_ds_cpu_optimizer is false",
-                                        client),
-                            "use an optimizer section, or DeepSpeedCPUAdam in the code");
+      work.findings.warning(
+          "zero_optimization.offload_optimizer",
+          fmt::format("the optimizer runs on the CPU: Accelerate replaces {} by DeepSpeedCPUAdam (Adagrad by its CPU "
+                      "form), unless zero_force_ds_cpu_optimizer is false",
+                      client),
+          "use an optimizer section, or DeepSpeedCPUAdam in the code");
     } else if (forced) {
-      work.findings.error("zero_optimization.offload_optimizer",
-                          fmt::format("offload_optimizer to {} needs DeepSpeedCPUAdam, but the code passes {}: DeepSpeed stops while "
-                                      "zero_force_ds_cpu_optimizer is true (the default)",
-                                      device, client),
-                          "write an optimizer section, pass DeepSpeedCPUAdam, or set zero_force_ds_cpu_optimizer to false");
+      work.findings.error(
+          "zero_optimization.offload_optimizer",
+          fmt::format("offload_optimizer to {} needs DeepSpeedCPUAdam, but the code passes {}: DeepSpeed stops while "
+                      "zero_force_ds_cpu_optimizer is true (the default)",
+                      device, client),
+          "write an optimizer section, pass DeepSpeedCPUAdam, or set zero_force_ds_cpu_optimizer to false");
     } else if (contains(plain, "lamb")) {
-      work.findings.error("zero_optimization.offload_optimizer", "Lamb does not run on tensors of the CPU", "use AdamW");
+      work.findings.error("zero_optimization.offload_optimizer", "Lamb does not run on tensors of the CPU",
+                          "use AdamW");
     }
   }
-  const bool tested = contains(name, "adam") || contains(name, "adagrad") || contains(name, "lion") || contains(name, "muon");
-  const bool exact = tested && !contains(name, "8bit") && !contains(name, "transformers") && !contains(name, "bitsandbytes") &&
-                     !contains(name, "bnb") && !contains(name, "paged") && !contains(name, "radam") && !contains(name, "nadam");
+  const bool tested =
+      contains(name, "adam") || contains(name, "adagrad") || contains(name, "lion") || contains(name, "muon");
+  const bool exact = tested && !contains(name, "8bit") && !contains(name, "transformers") &&
+                     !contains(name, "bitsandbytes") && !contains(name, "bnb") && !contains(name, "paged") &&
+                     !contains(name, "radam") && !contains(name, "nadam");
   if (!work.someone_fills() && work.stage() > 0 && !exact && !work.flag("zero_allow_untested_optimizer", false)) {
-    work.findings.error("zero_allow_untested_optimizer",
-                        fmt::format("{} is not on ZeRO's list of tested optimizers (exact types only): DeepSpeed stops", client),
-                        "set zero_allow_untested_optimizer to true", true);
+    work.findings.error(
+        "zero_allow_untested_optimizer",
+        fmt::format("{} is not on ZeRO's list of tested optimizers (exact types only): DeepSpeed stops", client),
+        "set zero_allow_untested_optimizer to true", true);
   }
 }
 
@@ -159,18 +195,21 @@ void check_optimizer(Workspace& work) {
     }
     if (work.flag("optimizer.params.torch_adam", false) && work.offload_device("offload_optimizer") != "none" &&
         work.flag("zero_force_ds_cpu_optimizer", true)) {
-      work.findings.warning("optimizer.params.torch_adam", "torch_adam with offload_optimizer runs torch's Adam on the CPU, far slower",
+      work.findings.warning("optimizer.params.torch_adam",
+                            "torch_adam with offload_optimizer runs torch's Adam on the CPU, far slower",
                             "remove torch_adam");
     }
   } else if (work.given.has("optimizer")) {
     const Json* section = work.given.find("optimizer");
     if (section->is_object()) {
-      work.findings.warning("optimizer", "the optimizer section has no type, so that DeepSpeed ignores it", "write a type", "AdamW");
+      work.findings.warning("optimizer", "the optimizer section has no type, so that DeepSpeed ignores it",
+                            "write a type", "AdamW");
     }
   }
   if (work.input.client_optimizer) check_client(work, *work.input.client_optimizer);
   if (work.is_trainer() && work.given.has("optimizer") && contains(lower(work.arguments.optim), "adafactor")) {
-    work.findings.error("args", "the trainer's optim is adafactor, but the file has an optimizer section: both cannot be",
+    work.findings.error("args",
+                        "the trainer's optim is adafactor, but the file has an optimizer section: both cannot be",
                         "remove the optimizer section, or the argument");
   }
 }

@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/rules/rules.h"
 
@@ -31,9 +31,9 @@ constexpr RemarkText kTexts[] = {
 
 void report_reader_remarks(Workspace& work) {
   const Severity severity = work.someone_fills() ? Severity::kError : Severity::kWarning;
-  const std::string_view who = work.someone_fills()
-                                   ? "; the trainer reads strict JSON and refuses the file"
-                                   : "; DeepSpeed reads it all the same, strict readers (the trainer, Accelerate) refuse it";
+  const std::string_view who =
+      work.someone_fills() ? "; the trainer reads strict JSON and refuses the file"
+                           : "; DeepSpeed reads it all the same, strict readers (the trainer, Accelerate) refuse it";
   for (const RemarkText& text : kTexts) {
     std::size_t seen = 0;
     for (const ReaderRemark& remark : work.text.remarks) {
@@ -46,11 +46,12 @@ void report_reader_remarks(Workspace& work) {
   for (const ReaderRemark& remark : work.text.remarks) {
     if (remark.kind != RemarkKind::kDuplicateKey) continue;
     const bool harmless = work.someone_fills() && remark.same_value;
-    work.findings.add_at(harmless ? Severity::kWarning : Severity::kError, remark.path, remark.at,
-                         fmt::format("duplicate key {}: it stands at line {} and again at line {}; DeepSpeed refuses duplicates, "
-                                     "plain readers silently keep the last one",
-                                     remark.path, remark.first.line, remark.at.line),
-                         "keep one of them");
+    work.findings.add_at(
+        harmless ? Severity::kWarning : Severity::kError, remark.path, remark.at,
+        fmt::format("duplicate key {}: it stands at line {} and again at line {}; DeepSpeed refuses duplicates, "
+                    "plain readers silently keep the last one",
+                    remark.path, remark.first.line, remark.at.line),
+        "keep one of them");
   }
 }
 

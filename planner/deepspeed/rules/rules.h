@@ -1,5 +1,5 @@
-// The rules of `check`, one file a subject. Each reads the workspace and adds findings; those that fill or resolve also change it.
-// Order matters only where a comment says so.
+// The rules of `check`, one file a subject. Each reads the workspace and adds findings; those that fill or resolve also
+// change it. Order matters only where a comment says so.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ namespace zeroplan::planner::deepspeed {
 struct Workspace {
   const CheckInput& input;
   const ConfigText& text;
-  const ConfigTree& given;     ///< as the file has it
-  ConfigTree filled;           ///< with `auto` replaced
+  const ConfigTree& given;  ///< as the file has it
+  ConfigTree filled;        ///< with `auto` replaced
   TrainerArguments arguments;
   Findings& findings;
   CheckReport& report;
@@ -40,18 +40,18 @@ struct Workspace {
   std::int64_t zero_integer(std::string_view name, std::int64_t fallback) const;
 };
 
-void report_reader_remarks(Workspace& work);     ///< json: comments, commas, duplicate keys
-void check_keys_and_types(Workspace& work);      ///< unknown, misspelt, misplaced, old keys; wrong types and limits
-void match_trainer_arguments(Workspace& work);   ///< fills what the trainer fills, lists every mismatch
-void fill_for_accelerate(Workspace& work);       ///< fills what Accelerate fills
-void fill_model_sizes(Workspace& work);          ///< the three keys that follow from the model's width
-void report_unfilled_autos(Workspace& work);     ///< after all fills
-void resolve_batch(Workspace& work);             ///< after all fills
+void report_reader_remarks(Workspace& work);    ///< json: comments, commas, duplicate keys
+void check_keys_and_types(Workspace& work);     ///< unknown, misspelt, misplaced, old keys; wrong types and limits
+void match_trainer_arguments(Workspace& work);  ///< fills what the trainer fills, lists every mismatch
+void fill_for_accelerate(Workspace& work);      ///< fills what Accelerate fills
+void fill_model_sizes(Workspace& work);         ///< the three keys that follow from the model's width
+void report_unfilled_autos(Workspace& work);    ///< after all fills
+void resolve_batch(Workspace& work);            ///< after all fills
 void check_optimizer(Workspace& work);
 void check_scheduler(Workspace& work);
 void check_precision(Workspace& work);
-void check_stage(Workspace& work);               ///< keys without effect, combinations that fail
-void check_offload(Workspace& work);             ///< NVMe paths, buffer sizes and counts
+void check_stage(Workspace& work);    ///< keys without effect, combinations that fail
+void check_offload(Workspace& work);  ///< NVMe paths, buffer sizes and counts
 void check_saving(Workspace& work);
 void check_accelerate_config(Workspace& work);
 void check_environment(Findings& findings, const CheckInput& input);

@@ -1,7 +1,7 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <span>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/coercion.h"
 #include "planner/deepspeed/near_names.h"
@@ -17,17 +17,27 @@ struct SchedulerSpec {
   std::span<const std::string_view> required;
 };
 
-constexpr std::string_view kWarmup[] = {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type", "last_batch_iteration"};
-constexpr std::string_view kDecay[] = {"total_num_steps", "warmup_min_lr",        "warmup_max_lr", "warmup_num_steps",
-                                       "warmup_type",     "last_batch_iteration"};
+constexpr std::string_view kWarmup[] = {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type",
+                                        "last_batch_iteration"};
+constexpr std::string_view kDecay[] = {"total_num_steps",  "warmup_min_lr", "warmup_max_lr",
+                                       "warmup_num_steps", "warmup_type",   "last_batch_iteration"};
 constexpr std::string_view kCosine[] = {"total_num_steps", "warmup_min_ratio", "warmup_num_steps",
                                         "cos_min_ratio",   "warmup_type",      "last_batch_iteration"};
 constexpr std::string_view kRange[] = {"lr_range_test_min_lr", "lr_range_test_step_size", "lr_range_test_step_rate",
                                        "lr_range_test_staircase", "last_batch_iteration"};
-constexpr std::string_view kCycle[] = {"cycle_min_lr",           "cycle_max_lr",    "decay_lr_rate",  "cycle_first_step_size",
-                                       "cycle_second_step_size", "cycle_first_stair_count", "cycle_second_stair_count",
-                                       "decay_step_size",        "cycle_momentum",  "cycle_min_mom",  "cycle_max_mom",
-                                       "decay_mom_rate",         "last_batch_iteration"};
+constexpr std::string_view kCycle[] = {"cycle_min_lr",
+                                       "cycle_max_lr",
+                                       "decay_lr_rate",
+                                       "cycle_first_step_size",
+                                       "cycle_second_step_size",
+                                       "cycle_first_stair_count",
+                                       "cycle_second_stair_count",
+                                       "decay_step_size",
+                                       "cycle_momentum",
+                                       "cycle_min_mom",
+                                       "cycle_max_mom",
+                                       "decay_mom_rate",
+                                       "last_batch_iteration"};
 constexpr std::string_view kNeedsTotal[] = {"total_num_steps"};
 constexpr std::string_view kNeedsCycle[] = {"cycle_min_lr", "cycle_max_lr"};
 
@@ -36,9 +46,10 @@ constexpr SchedulerSpec kSchedulers[] = {{"WarmupLR", kWarmup, {}},
                                          {"WarmupCosineLR", kCosine, kNeedsTotal},
                                          {"LRRangeTest", kRange, {}},
                                          {"OneCycle", kCycle, kNeedsCycle}};
-constexpr std::string_view kTorch[] = {"StepLR",        "MultiStepLR",  "ConstantLR", "LinearLR",          "ExponentialLR",
-                                       "PolynomialLR",  "CosineAnnealingLR", "CyclicLR", "OneCycleLR", "CosineAnnealingWarmRestarts",
-                                       "LambdaLR",      "MultiplicativeLR", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler"};
+constexpr std::string_view kTorch[] = {
+    "StepLR",       "MultiStepLR",       "ConstantLR",        "LinearLR",     "ExponentialLR",
+    "PolynomialLR", "CosineAnnealingLR", "CyclicLR",          "OneCycleLR",   "CosineAnnealingWarmRestarts",
+    "LambdaLR",     "MultiplicativeLR",  "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler"};
 
 const SchedulerSpec* find_scheduler(const std::string& type) {
   for (const SchedulerSpec& spec : kSchedulers) {
@@ -47,7 +58,9 @@ const SchedulerSpec* find_scheduler(const std::string& type) {
   return nullptr;
 }
 
-std::string path_of(std::string_view name) { return "scheduler.params." + std::string(name); }
+std::string path_of(std::string_view name) {
+  return "scheduler.params." + std::string(name);
+}
 
 void report_unknown_type(Workspace& work, const std::string& type) {
   if (std::find(std::begin(kTorch), std::end(kTorch), type) != std::end(kTorch)) return;
@@ -57,12 +70,13 @@ void report_unknown_type(Workspace& work, const std::string& type) {
   if (type == "linear") near = "WarmupDecayLR";
   if (type == "cosine") near = "WarmupCosineLR";
   if (type == "constant" || type == "constant_with_warmup") near = "WarmupLR";
-  work.findings.error("scheduler.type",
-                      fmt::format("scheduler type {} is neither one of DeepSpeed's nor a class of torch.optim.lr_scheduler (names are "
-                                  "exact)",
-                                  quoted_text(type)),
-                      near.empty() ? "write WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle or LRRangeTest" : "write " + near,
-                      near.empty() ? Json(nullptr) : Json(near));
+  work.findings.error(
+      "scheduler.type",
+      fmt::format("scheduler type {} is neither one of DeepSpeed's nor a class of torch.optim.lr_scheduler (names are "
+                  "exact)",
+                  quoted_text(type)),
+      near.empty() ? "write WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle or LRRangeTest" : "write " + near,
+      near.empty() ? Json(nullptr) : Json(near));
 }
 
 void check_parameters(Workspace& work, const SchedulerSpec& spec) {
@@ -70,7 +84,8 @@ void check_parameters(Workspace& work, const SchedulerSpec& spec) {
   for (const std::string_view name : spec.required) {
     if (params != nullptr && params->is_object() && params->contains(name)) continue;
     work.findings.error(path_of(name), fmt::format("{} needs {}", spec.type, name),
-                        work.is_trainer() ? "write \"auto\"" : "write a value", work.is_trainer() ? Json("auto") : Json(nullptr));
+                        work.is_trainer() ? "write \"auto\"" : "write a value",
+                        work.is_trainer() ? Json("auto") : Json(nullptr));
   }
   if (params == nullptr || !params->is_object()) return;
   for (const auto& [name, value] : params->items()) {
@@ -91,16 +106,19 @@ void check_positive_steps(Workspace& work, std::string_view name) {
   if (is_integer && number && *number > 0) return;
   if (!value->is_number()) {
     if (!work.findings.has_error(path)) {
-      work.findings.error(path, fmt::format("{} is {} ({}), expected a positive integer", path, shown_value(*value), kind_of(*value)),
-                          "write an integer");
+      work.findings.error(
+          path, fmt::format("{} is {} ({}), expected a positive integer", path, shown_value(*value), kind_of(*value)),
+          "write an integer");
     }
     return;
   }
   const std::string by_trainer = work.given.is_auto(path) ? " (auto, filled from the trainer's warmup_steps)" : "";
-  work.findings.error(path,
-                      fmt::format("{} is {}{}: DeepSpeed since July 2026 takes positive integers only", path, value->dump(), by_trainer),
-                      number && *number > 0 ? fmt::format("write {}", *number) : "write 2 or more, or leave the key out",
-                      number && *number > 0 ? Json(*number) : Json(2));
+  work.findings.error(
+      path,
+      fmt::format("{} is {}{}: DeepSpeed since July 2026 takes positive integers only", path, value->dump(),
+                  by_trainer),
+      number && *number > 0 ? fmt::format("write {}", *number) : "write 2 or more, or leave the key out",
+      number && *number > 0 ? Json(*number) : Json(2));
 }
 
 void check_warmup(Workspace& work) {
@@ -110,21 +128,26 @@ void check_warmup(Workspace& work) {
   if (value != nullptr && value->is_number()) {
     const auto steps = coerce_integer(*value);
     if (steps && (*steps == 0 || *steps == 1)) {
-      work.findings.warning(path, fmt::format("warmup_num_steps {}: the logarithmic warm-up divides by log(n), so that 0 and 1 are raised "
-                                              "to 2 (older releases crash)",
-                                              *steps),
-                            "write at least 2", 2);
+      work.findings.warning(
+          path,
+          fmt::format("warmup_num_steps {}: the logarithmic warm-up divides by log(n), so that 0 and 1 are raised "
+                      "to 2 (older releases crash)",
+                      *steps),
+          "write at least 2", 2);
     }
     const std::int64_t total = work.integer(path_of("total_num_steps"), -1);
     if (steps && total > 0 && *steps > total) {
-      work.findings.warning(path, fmt::format("warmup_num_steps {} exceeds total_num_steps {}: the rate never reaches its maximum", *steps,
-                                              total),
-                            fmt::format("write less than {}", total));
+      work.findings.warning(
+          path,
+          fmt::format("warmup_num_steps {} exceeds total_num_steps {}: the rate never reaches its maximum", *steps,
+                      total),
+          fmt::format("write less than {}", total));
     }
   }
   const Json* kind = work.filled.find(path_of("warmup_type"));
   if (kind != nullptr && *kind != "log" && *kind != "linear") {
-    work.findings.warning(path_of("warmup_type"), fmt::format("warmup_type {} is unknown: DeepSpeed takes log", shown_value(*kind)),
+    work.findings.warning(path_of("warmup_type"),
+                          fmt::format("warmup_type {} is unknown: DeepSpeed takes log", shown_value(*kind)),
                           "write log or linear", "linear");
   }
 }
@@ -147,7 +170,8 @@ void check_scheduler(Workspace& work) {
   if (type.empty()) {
     const Json* section = work.given.find("scheduler");
     if (section != nullptr && section->is_object()) {
-      work.findings.warning("scheduler", "the scheduler section has no type, so that DeepSpeed ignores it", "write a type", "WarmupLR");
+      work.findings.warning("scheduler", "the scheduler section has no type, so that DeepSpeed ignores it",
+                            "write a type", "WarmupLR");
     }
     return;
   }
@@ -161,11 +185,14 @@ void check_scheduler(Workspace& work) {
   if (type == "LRRangeTest") check_positive_steps(work, "lr_range_test_step_size");
   if (work.is_trainer() && work.arguments.scheduler_given) {
     const std::string& asked = work.arguments.lr_scheduler_type;
-    const bool same = (type == "WarmupDecayLR" && asked == "linear") || (type == "WarmupLR" && asked == "constant_with_warmup") ||
+    const bool same = (type == "WarmupDecayLR" && asked == "linear") ||
+                      (type == "WarmupLR" && asked == "constant_with_warmup") ||
                       (type == "WarmupCosineLR" && asked == "cosine");
     if (!same) {
-      work.findings.warning("scheduler.type", fmt::format("the file's {} is used, the trainer's lr_scheduler_type {} is ignored", type, asked),
-                            "remove the section to use the trainer's scheduler");
+      work.findings.warning(
+          "scheduler.type",
+          fmt::format("the file's {} is used, the trainer's lr_scheduler_type {} is ignored", type, asked),
+          "remove the section to use the trainer's scheduler");
     }
   }
 }

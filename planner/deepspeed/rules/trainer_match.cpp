@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "planner/deepspeed/rules/rules.h"
 #include "planner/deepspeed/value_text.h"
@@ -25,8 +25,9 @@ class TrainerMatch {
     }
     const Json* written = work_.given.find(path);
     if (written == nullptr || written->is_null() || python_equal(*written, value)) return;
-    const std::string trainer = how.empty() ? fmt::format("the trainer's {} is {}", name, shown_value(value))
-                                            : fmt::format("the trainer's arguments give {} = {}", how, shown_value(value));
+    const std::string trainer = how.empty()
+                                    ? fmt::format("the trainer's {} is {}", name, shown_value(value))
+                                    : fmt::format("the trainer's arguments give {} = {}", how, shown_value(value));
     std::string message = fmt::format("{}: the file says {}, {}", path, shown_value(*written), trainer);
     const bool text_for_number = written->is_string() && !value.is_string();
     if (text_for_number) {
@@ -75,8 +76,8 @@ void match_trainer_arguments(Workspace& work) {
   if (training_steps) {
     const std::string how =
         a.max_steps > 0 ? "max_steps"
-                        : fmt::format("{} rows / ({} per rank x {} ranks x {} accumulated) x {} epochs", *work.input.dataset_rows,
-                                      micro, ranks, steps, shown_number(a.num_train_epochs));
+                        : fmt::format("{} rows / ({} per rank x {} ranks x {} accumulated) x {} epochs",
+                                      *work.input.dataset_rows, micro, ranks, steps, shown_number(a.num_train_epochs));
     trainer.match("scheduler.params.total_num_steps", *training_steps, "number of training steps", how);
   } else if (work.filled.is_auto("scheduler.params.total_num_steps")) {
     work.findings.info("scheduler.params.total_num_steps",

@@ -1,9 +1,9 @@
 #include "planner/deepspeed/rules/value_types.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "models/core/text.h"
 #include "planner/deepspeed/coercion.h"
@@ -14,7 +14,8 @@ namespace zeroplan::planner::deepspeed {
 namespace {
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -30,34 +31,40 @@ class ValueCheck {
       return;
     }
     switch (key_.type) {
-      case ValueType::kBool: return check_bool();
-      case ValueType::kInteger: return check_integer();
-      case ValueType::kNumber: return check_number();
+      case ValueType::kBool:
+        return check_bool();
+      case ValueType::kInteger:
+        return check_integer();
+      case ValueType::kNumber:
+        return check_number();
       case ValueType::kText:
         if (!value_.is_string()) wrong("");
         return;
-      case ValueType::kChoice: return check_choice();
+      case ValueType::kChoice:
+        return check_choice();
       case ValueType::kObject:
         if (!value_.is_object() && !(path_ == "zero_optimization" && value_.is_boolean())) wrong("");
         if (path_ == "zero_optimization" && value_.is_boolean()) {
-          work_.findings.warning(path_, "zero_optimization as true or false is the oldest form: it means stage 1 or none",
+          work_.findings.warning(path_,
+                                 "zero_optimization as true or false is the oldest form: it means stage 1 or none",
                                  "write {\"stage\": 1}");
         }
         return;
       case ValueType::kList:
         if (!value_.is_array()) wrong("");
         return;
-      case ValueType::kAny: return;
+      case ValueType::kAny:
+        return;
     }
   }
 
  private:
   void wrong(const std::string& more, Json suggest = nullptr) {
     const std::string found = fmt::format("{} is {} ({})", path_, shown_value(value_), kind_of(value_));
-    work_.findings.error(path_, fmt::format("{}, expected {}{}{}", found, expected(), more.empty() ? "" : ": ", more),
-                         suggest.is_null() ? fmt::format("write {}", expected())
-                                           : fmt::format("write {}", shown_value(suggest)),
-                         suggest);
+    work_.findings.error(
+        path_, fmt::format("{}, expected {}{}{}", found, expected(), more.empty() ? "" : ": ", more),
+        suggest.is_null() ? fmt::format("write {}", expected()) : fmt::format("write {}", shown_value(suggest)),
+        suggest);
   }
 
   std::string expected() const {
@@ -87,9 +94,11 @@ class ValueCheck {
     if (!value_.is_string()) return;
     const bool trainer_reads_it = path_ == "fp16.enabled" || path_ == "bf16.enabled";
     if (work_.someone_fills() && trainer_reads_it) return;  // the trainer's comparison speaks of it
-    work_.findings.warning(path_, fmt::format("{} is the string {}; DeepSpeed reads it as {}, other readers take any text as true",
-                                              path_, shown_value(value_), *meant ? "true" : "false"),
-                           fmt::format("write {} without quotes", *meant ? "true" : "false"), *meant);
+    work_.findings.warning(
+        path_,
+        fmt::format("{} is the string {}; DeepSpeed reads it as {}, other readers take any text as true", path_,
+                    shown_value(value_), *meant ? "true" : "false"),
+        fmt::format("write {} without quotes", *meant ? "true" : "false"), *meant);
   }
 
   void check_limits(double number) {
@@ -107,18 +116,22 @@ class ValueCheck {
     if (!number) {
       Json suggest = nullptr;
       const auto real = coerce_number(value_);
-      if (real && std::isfinite(*real) && *real >= 1 && *real < 9e18) suggest = static_cast<std::int64_t>(std::floor(*real));
+      if (real && std::isfinite(*real) && *real >= 1 && *real < 9e18)
+        suggest = static_cast<std::int64_t>(std::floor(*real));
       const bool fraction = value_.is_number_float();
       return wrong(fraction ? "a fractional part is refused (whole floats such as 5e8 are fine)" : "", suggest);
     }
     if (!strict_ && (value_.is_string() || value_.is_boolean())) return wrong("nothing converts it", Json(*number));
     if (value_.is_string()) {
       if (work_.someone_fills() && path_ == "zero_optimization.stage") {
-        return wrong("DeepSpeed converts the text, the trainer and Accelerate compare it with a number and see no stage", *number);
+        return wrong(
+            "DeepSpeed converts the text, the trainer and Accelerate compare it with a number and see no stage",
+            *number);
       }
-      work_.findings.warning(path_, fmt::format("{} is the string {}; DeepSpeed converts it, other readers may not", path_,
-                                                shown_value(value_)),
-                             fmt::format("write {} without quotes", *number), *number);
+      work_.findings.warning(
+          path_,
+          fmt::format("{} is the string {}; DeepSpeed converts it, other readers may not", path_, shown_value(value_)),
+          fmt::format("write {} without quotes", *number), *number);
     }
     check_limits(static_cast<double>(*number));
   }
@@ -157,7 +170,8 @@ class ValueCheck {
 }  // namespace
 
 bool is_batch_key(std::string_view path) {
-  return path == "train_batch_size" || path == "train_micro_batch_size_per_gpu" || path == "gradient_accumulation_steps";
+  return path == "train_batch_size" || path == "train_micro_batch_size_per_gpu" ||
+         path == "gradient_accumulation_steps";
 }
 
 void check_value(Workspace& work, Reading reading, const KeySpec& key, const std::string& path, const Json& value) {

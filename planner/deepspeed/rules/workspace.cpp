@@ -16,7 +16,8 @@ std::string Workspace::offload_device(std::string_view section) const {
   const std::string device = word(path + ".device", "none");
   if (device != "none") return device;
   const bool is_param = section == "offload_param";
-  return flag(is_param ? "zero_optimization.cpu_offload_param" : "zero_optimization.cpu_offload", false) ? "cpu" : "none";
+  return flag(is_param ? "zero_optimization.cpu_offload_param" : "zero_optimization.cpu_offload", false) ? "cpu"
+                                                                                                         : "none";
 }
 
 bool Workspace::flag(std::string_view path, bool fallback) const {

@@ -12,7 +12,10 @@ constexpr KeySpec kDocument[] = {
     {"managed_gradient_accumulation", kBool, "true"},
     {"gradient_clipping", kNumber, "1.0"},
     KeySpec{"communication_data_type", kChoice}.one_of("fp16|bf16|fp32").in_any_case().or_null(),
-    KeySpec{"seq_parallel_communication_data_type", kChoice, "\"fp32\""}.one_of("fp16|bf16|fp32").in_any_case().or_null(),
+    KeySpec{"seq_parallel_communication_data_type", kChoice, "\"fp32\""}
+        .one_of("fp16|bf16|fp32")
+        .in_any_case()
+        .or_null(),
     {"prescale_gradients", kBool, "false"},
     {"gradient_predivide_factor", kNumber, "1.0"},
     KeySpec{"gradient_allreduce_op", kChoice, "\"mean\""}.one_of("mean|sum").in_any_case(),
@@ -73,7 +76,9 @@ constexpr KeySpec kDocument[] = {
 };
 
 constexpr KeySpec kOptimizer[] = {
-    {"type", kText}, {"params", kObject}, {"legacy_fusion", kBool, "false"},
+    {"type", kText},
+    {"params", kObject},
+    {"legacy_fusion", kBool, "false"},
 };
 
 constexpr KeySpec kScheduler[] = {{"type", kText}, {"params", kObject}};

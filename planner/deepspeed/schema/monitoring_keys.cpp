@@ -6,18 +6,24 @@ namespace {
 using enum ValueType;
 
 constexpr KeySpec kFlopsProfiler[] = {
-    {"enabled", kBool, "false"},         {"profile_step", kInteger, "1"}, {"module_depth", kInteger, "-1"},
-    {"top_modules", kInteger, "1"},      {"detailed", kBool, "true"},     KeySpec{"output_file", kText}.or_null(),
+    {"enabled", kBool, "false"},
+    {"profile_step", kInteger, "1"},
+    {"module_depth", kInteger, "-1"},
+    {"top_modules", kInteger, "1"},
+    {"detailed", kBool, "true"},
+    KeySpec{"output_file", kText}.or_null(),
     {"recompute_fwd_factor", kNumber, "0.0"},
 };
 
 constexpr KeySpec kCommsLogger[] = {
-    {"enabled", kBool, "false"}, {"prof_all", kBool, "true"}, {"prof_ops", kList}, {"verbose", kBool, "false"},
-    {"debug", kBool, "false"},
+    {"enabled", kBool, "false"}, {"prof_all", kBool, "true"}, {"prof_ops", kList},
+    {"verbose", kBool, "false"}, {"debug", kBool, "false"},
 };
 
 constexpr KeySpec kTensorboard[] = {
-    {"enabled", kBool, "false"}, {"output_path", kText, "\"\""}, {"job_name", kText, "\"DeepSpeedJobName\""},
+    {"enabled", kBool, "false"},
+    {"output_path", kText, "\"\""},
+    {"job_name", kText, "\"DeepSpeedJobName\""},
 };
 
 constexpr KeySpec kWandb[] = {

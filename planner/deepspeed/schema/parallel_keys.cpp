@@ -42,12 +42,9 @@ constexpr KeySpec kTensorParallel[] = {
 };
 
 constexpr KeySpec kHybridEngine[] = {
-    {"enabled", kBool, "false"},
-    {"max_out_tokens", kInteger, "512"},
-    {"inference_tp_size", kInteger, "1"},
-    {"release_inference_cache", kBool, "false"},
-    {"pin_parameters", kBool, "true"},
-    {"tp_gather_partition_size", kInteger, "8"},
+    {"enabled", kBool, "false"},           {"max_out_tokens", kInteger, "512"},
+    {"inference_tp_size", kInteger, "1"},  {"release_inference_cache", kBool, "false"},
+    {"pin_parameters", kBool, "true"},     {"tp_gather_partition_size", kInteger, "8"},
     {"enable_cuda_graph", kBool, "false"},
 };
 
@@ -72,15 +69,25 @@ constexpr KeySpec kCompile[] = {
 };
 
 constexpr KeySpec kAutotuning[] = {
-    {"enabled", kBool, "false"}, {"fast", kBool, "true"},
+    {"enabled", kBool, "false"},
+    {"fast", kBool, "true"},
     KeySpec{"metric", kChoice, "\"throughput\""}.one_of("throughput|latency|flops"),
-    {"start_profile_step", kInteger, "3"}, {"end_profile_step", kInteger, "5"},
+    {"start_profile_step", kInteger, "3"},
+    {"end_profile_step", kInteger, "5"},
     KeySpec{"tuner_type", kChoice, "\"gridsearch\""}.one_of("gridsearch|random|model_based"),
-    {"tuner_num_trials", kInteger, "50"}, {"tuner_early_stopping", kInteger, "5"},
-    KeySpec{"max_train_batch_size", kInteger}.or_null(), {"min_train_batch_size", kInteger, "1"},
-    {"max_train_micro_batch_size_per_gpu", kInteger, "1024"}, {"min_train_micro_batch_size_per_gpu", kInteger, "1"},
-    {"num_tuning_micro_batch_sizes", kInteger, "3"}, {"mp_size", kInteger, "1"}, {"results_dir", kText}, {"exps_dir", kText},
-    {"overwrite", kBool, "true"}, KeySpec{"arg_mappings", kObject}.or_null(), KeySpec{"model_info", kObject}.or_null(),
+    {"tuner_num_trials", kInteger, "50"},
+    {"tuner_early_stopping", kInteger, "5"},
+    KeySpec{"max_train_batch_size", kInteger}.or_null(),
+    {"min_train_batch_size", kInteger, "1"},
+    {"max_train_micro_batch_size_per_gpu", kInteger, "1024"},
+    {"min_train_micro_batch_size_per_gpu", kInteger, "1"},
+    {"num_tuning_micro_batch_sizes", kInteger, "3"},
+    {"mp_size", kInteger, "1"},
+    {"results_dir", kText},
+    {"exps_dir", kText},
+    {"overwrite", kBool, "true"},
+    KeySpec{"arg_mappings", kObject}.or_null(),
+    KeySpec{"model_info", kObject}.or_null(),
     {"model_info_path", kText},
 };
 

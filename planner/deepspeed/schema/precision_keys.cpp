@@ -29,7 +29,8 @@ constexpr KeySpec kAmp[] = {{"enabled", kBool, "false"}, {"opt_level", kText}};
 
 constexpr KeySpec kTorchAutocast[] = {
     {"enabled", kBool, "false"},
-    KeySpec{"dtype", kChoice}.one_of("bfloat16|bf16|float16|fp16|half|torch.bfloat16|torch.float16|float32|fp32|torch.float32|float"),
+    KeySpec{"dtype", kChoice}.one_of(
+        "bfloat16|bf16|float16|fp16|half|torch.bfloat16|torch.float16|float32|fp32|torch.float32|float"),
     KeySpec{"lower_precision_safe_modules", kList}.or_null(),
 };
 

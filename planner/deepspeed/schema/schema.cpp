@@ -4,14 +4,22 @@ namespace zeroplan::planner::deepspeed {
 
 std::string_view describe(ValueType type) {
   switch (type) {
-    case ValueType::kBool: return "true or false";
-    case ValueType::kInteger: return "an integer";
-    case ValueType::kNumber: return "a number";
-    case ValueType::kText: return "a text";
-    case ValueType::kChoice: return "one of the known names";
-    case ValueType::kObject: return "an object";
-    case ValueType::kList: return "a list";
-    case ValueType::kAny: return "any value";
+    case ValueType::kBool:
+      return "true or false";
+    case ValueType::kInteger:
+      return "an integer";
+    case ValueType::kNumber:
+      return "a number";
+    case ValueType::kText:
+      return "a text";
+    case ValueType::kChoice:
+      return "one of the known names";
+    case ValueType::kObject:
+      return "an object";
+    case ValueType::kList:
+      return "a list";
+    case ValueType::kAny:
+      return "any value";
   }
   return "any value";
 }

@@ -1,6 +1,7 @@
-// Every documented key of a ds_config.json: its type as DeepSpeed takes it, limits, old names and replacements, and whether the
-// section is strict (unknown keys refused, values converted) or plain (looked up as they are, unknown keys silently ignored).
-// Facts: DeepSpeed 0.19.6. Main types: KeySpec, SectionSpec. One table file per group of sections. Depends on models/core only.
+// Every documented key of a ds_config.json: its type as DeepSpeed takes it, limits, old names and replacements, and
+// whether the section is strict (unknown keys refused, values converted) or plain (looked up as they are, unknown keys
+// silently ignored). Facts: DeepSpeed 0.19.6. Main types: KeySpec, SectionSpec. One table file per group of sections.
+// Depends on models/core only.
 #pragma once
 
 #include <limits>
@@ -32,8 +33,8 @@ struct KeySpec {
   std::string_view default_text = "null";  ///< the default, as JSON
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  std::string_view choices = "";      ///< of kChoice: "none|cpu|nvme"
-  bool any_case = false;              ///< choices are compared without case
+  std::string_view choices = "";  ///< of kChoice: "none|cpu|nvme"
+  bool any_case = false;          ///< choices are compared without case
   bool nullable = false;
   bool may_be_auto = false;           ///< "auto" is a value of its own here
   std::string_view alias = "";        ///< a second name that DeepSpeed takes
@@ -41,16 +42,56 @@ struct KeySpec {
   bool refused = false;               ///< of an old name: no longer accepted
   bool ignored = false;               ///< of an old name: still read by nobody
 
-  constexpr KeySpec from(double value) const { KeySpec k = *this; k.least = value; return k; }
-  constexpr KeySpec to(double value) const { KeySpec k = *this; k.most = value; return k; }
-  constexpr KeySpec one_of(std::string_view names) const { KeySpec k = *this; k.choices = names; return k; }
-  constexpr KeySpec in_any_case() const { KeySpec k = *this; k.any_case = true; return k; }
-  constexpr KeySpec or_null() const { KeySpec k = *this; k.nullable = true; return k; }
-  constexpr KeySpec or_auto() const { KeySpec k = *this; k.may_be_auto = true; return k; }
-  constexpr KeySpec also(std::string_view other) const { KeySpec k = *this; k.alias = other; return k; }
-  constexpr KeySpec old(std::string_view now) const { KeySpec k = *this; k.replaced_by = now; return k; }
-  constexpr KeySpec gone() const { KeySpec k = *this; k.refused = true; return k; }
-  constexpr KeySpec unread() const { KeySpec k = *this; k.ignored = true; return k; }
+  constexpr KeySpec from(double value) const {
+    KeySpec k = *this;
+    k.least = value;
+    return k;
+  }
+  constexpr KeySpec to(double value) const {
+    KeySpec k = *this;
+    k.most = value;
+    return k;
+  }
+  constexpr KeySpec one_of(std::string_view names) const {
+    KeySpec k = *this;
+    k.choices = names;
+    return k;
+  }
+  constexpr KeySpec in_any_case() const {
+    KeySpec k = *this;
+    k.any_case = true;
+    return k;
+  }
+  constexpr KeySpec or_null() const {
+    KeySpec k = *this;
+    k.nullable = true;
+    return k;
+  }
+  constexpr KeySpec or_auto() const {
+    KeySpec k = *this;
+    k.may_be_auto = true;
+    return k;
+  }
+  constexpr KeySpec also(std::string_view other) const {
+    KeySpec k = *this;
+    k.alias = other;
+    return k;
+  }
+  constexpr KeySpec old(std::string_view now) const {
+    KeySpec k = *this;
+    k.replaced_by = now;
+    return k;
+  }
+  constexpr KeySpec gone() const {
+    KeySpec k = *this;
+    k.refused = true;
+    return k;
+  }
+  constexpr KeySpec unread() const {
+    KeySpec k = *this;
+    k.ignored = true;
+    return k;
+  }
 };
 
 /// One section.

@@ -37,12 +37,9 @@ constexpr KeySpec kWriter[] = {
 };
 
 constexpr KeySpec kActivationCheckpointing[] = {
-    {"partition_activations", kBool, "false"},
-    {"cpu_checkpointing", kBool, "false"},
-    {"contiguous_memory_optimization", kBool, "false"},
-    KeySpec{"number_checkpoints", kInteger}.or_null(),
-    {"synchronize_checkpoint_boundary", kBool, "false"},
-    {"profile", kBool, "false"},
+    {"partition_activations", kBool, "false"},           {"cpu_checkpointing", kBool, "false"},
+    {"contiguous_memory_optimization", kBool, "false"},  KeySpec{"number_checkpoints", kInteger}.or_null(),
+    {"synchronize_checkpoint_boundary", kBool, "false"}, {"profile", kBool, "false"},
 };
 
 }  // namespace

@@ -27,7 +27,8 @@ constexpr KeySpec kZero[] = {
     {"override_module_apply", kBool, "true"},
     KeySpec{"prefetch_bucket_size", kInteger, "50000000"}.from(0).also("stage3_prefetch_bucket_size"),
     KeySpec{"param_persistence_threshold", kInteger, "100000"}.from(0).also("stage3_param_persistence_threshold"),
-    KeySpec{"model_persistence_threshold", kInteger, "9223372036854775807"}.from(0).also("stage3_model_persistence_threshold"),
+    KeySpec{"model_persistence_threshold", kInteger, "9223372036854775807"}.from(0).also(
+        "stage3_model_persistence_threshold"),
     KeySpec{"max_live_parameters", kInteger, "1000000000"}.from(0).also("stage3_max_live_parameters"),
     KeySpec{"max_reuse_distance", kInteger, "1000000000"}.from(0).also("stage3_max_reuse_distance"),
     KeySpec{"gather_16bit_weights_on_model_save", kBool, "false"}.also("stage3_gather_16bit_weights_on_model_save"),
@@ -49,8 +50,12 @@ constexpr KeySpec kZero[] = {
     KeySpec{"cpu_offload", kBool}.or_null().old("offload_optimizer: {\"device\": \"cpu\"}"),
     KeySpec{"cpu_offload_param", kBool}.or_null().old("offload_param: {\"device\": \"cpu\"}"),
     KeySpec{"cpu_offload_params", kBool}.old("offload_param: {\"device\": \"cpu\"}").gone(),
-    KeySpec{"cpu_offload_use_pin_memory", kBool}.or_null().old("pin_memory in offload_optimizer and offload_param").unread(),
-    KeySpec{"stage3_gather_fp16_weights_on_model_save", kBool, "false"}.old("stage3_gather_16bit_weights_on_model_save"),
+    KeySpec{"cpu_offload_use_pin_memory", kBool}
+        .or_null()
+        .old("pin_memory in offload_optimizer and offload_param")
+        .unread(),
+    KeySpec{"stage3_gather_fp16_weights_on_model_save", kBool, "false"}.old(
+        "stage3_gather_16bit_weights_on_model_save"),
     KeySpec{"gather_fp16_weights_on_model_save", kBool}.old("stage3_gather_16bit_weights_on_model_save").gone(),
 };
 
