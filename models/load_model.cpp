@@ -111,10 +111,7 @@ bool is_tensor_file(const fs::path& path) {
       .hint(fmt::format("the nearest presets are {}", fmt::join(nearest_presets(source), ", ")));
 }
 
-}  // namespace
-
-Model build_model(const Json& document, const std::string& source) {
-  const HfConfig config(JsonView(document, source));
+Model model_of_config(const HfConfig& config, const Json& document, const std::string& source) {
   Model model;
   model.name = name_of(source);
   model.source = source;
@@ -138,6 +135,17 @@ Model build_model(const Json& document, const std::string& source) {
         fmt::format("absent keys have the defaults of {}: {}", model.family, fmt::join(config.assumed(), ", ")));
   }
   return model;
+}
+
+}  // namespace
+
+Model build_model(const Json& document, const std::string& source) {
+  try {
+    return model_of_config(HfConfig(JsonView(document, source)), document, source);
+  } catch (Error& error) {
+    if (error.code() == ErrorCode::kInvalidInput) error.hint("compare this key with the model's published config.json");
+    throw;
+  }
 }
 
 Model load_model(const std::string& source) {

@@ -39,20 +39,53 @@ constexpr std::string_view kDownloadHint = "the file is damaged; download or wri
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::size_t kMostRank = 32;
 
-/// The keys of the outermost object, which a parser would silently merge.
-void require_unique_names(std::string_view text, const std::string& file) {
-  std::set<std::string> names;
-  const auto see = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    if (depth == 1 && event == nlohmann::json::parse_event_t::key && !names.insert(parsed.get<std::string>()).second) {
-      throw Error(ErrorCode::kInvalidInput,
-                  fmt::format("{}: the header names {} twice", file, parsed.get<std::string>()))
-          .at({.file = file, .key = parsed.get<std::string>()})
+/// Sees the keys of the outermost object as they come, before a parser merges equal ones. Keeps no value, so that its
+/// cost grows with the text only.
+class UniqueNames : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit UniqueNames(const std::string& file) : file_(file) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool start_object(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+
+  bool key(string_t& name) override {
+    if (depth_ == 1 && !names_.insert(name).second) {
+      throw Error(ErrorCode::kInvalidInput, fmt::format("{}: the header names {} twice", file_, name))
+          .at({.file = file_, .key = name})
           .hint(std::string(kDownloadHint));
     }
-    return depth <= 1;  // deeper values are not kept
-  };
-  const nlohmann::json outermost = nlohmann::json::parse(text, see);
-  static_cast<void>(outermost);
+    return true;
+  }
+
+ private:
+  bool enter() {
+    ++depth_;
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  const std::string& file_;
+  std::set<std::string> names_;
+  int depth_ = 0;
+};
+
+/// The keys of the outermost object, which a parser would silently merge. The text is known to be JSON.
+void require_unique_names(std::string_view text, const std::string& file) {
+  UniqueNames names(file);
+  nlohmann::json::sax_parse(text, &names);
 }
 
 /// A copy in the type that JsonView reads; for objects of a few keys.
