@@ -1,6 +1,7 @@
 #include "planner/memory_layout.h"
 
 #include "planner/lifetimes.h"
+#include "planner/op_level_bound.h"
 #include "planner/packing/packing.h"
 
 namespace zeroplan::planner {
@@ -46,6 +47,7 @@ void lay_out_memory(Plan& plan) {
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kDisk}) {
     plan.tier(tier).lower_bound_holders.clear();
     place_transient(plan, runs, tier, place_persistent(plan, tier));
+    plan.tier(tier).op_lower_bound = op_level_bound(plan, runs, tier);
   }
 }
 

@@ -212,6 +212,7 @@ struct TierPlan {
   Bytes arena;
   Bytes lower_bound;
   std::vector<BufferId> lower_bound_holders;
+  Bytes op_lower_bound;  ///< see op_level_bound
 };
 
 /// Everything about one rank's run.

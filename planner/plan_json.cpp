@@ -12,7 +12,8 @@ Json tier_json(const TierPlan& tier) {
           {"alignment", tier.alignment},
           {"arena_bytes", tier.arena.count()},
           {"lower_bound_bytes", tier.lower_bound.count()},
-          {"lower_bound_holders", tier.lower_bound_holders}};
+          {"lower_bound_holders", tier.lower_bound_holders},
+          {"op_lower_bound_bytes", tier.op_lower_bound.count()}};
 }
 
 Json buffer_json(const Buffer& buffer) {

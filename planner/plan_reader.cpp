@@ -161,6 +161,7 @@ class PlanReader {
       if (id >= plan_.buffers.size()) throw holders.at(i).unexpected("the id of a buffer");
       t.lower_bound_holders.push_back(static_cast<BufferId>(id));
     }
+    t.op_lower_bound = Bytes(view.at("op_lower_bound_bytes").as_count());
   }
 
   JsonView root_;

@@ -8,6 +8,7 @@
 
 #include "planner/lifetimes.h"
 #include "planner/memory_sweep.h"
+#include "planner/op_level_bound.h"
 #include "planner/schedule/frame_packing.h"
 
 namespace zeroplan::planner {
@@ -169,6 +170,11 @@ class Verifier {
                           sum.count()));
     }
     check_meeting(tier, runs, distinct);
+    const Bytes op_level = op_level_bound(plan_, runs, tier);
+    if (op_level != t.op_lower_bound) {
+      problem(fmt::format("{}: the op-level bound is {}, expected {}", name_of(tier), t.op_lower_bound.count(),
+                          op_level.count()));
+    }
   }
 
   /// Any two transient holders of a bound may hold values at once.

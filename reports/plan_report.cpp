@@ -36,6 +36,7 @@ Json tier_json(const PlanChoice& choice, Tier tier) {
           {"phase", "training"},
           {"arena_bytes", t.arena.count()},
           {"lower_bound_bytes", t.lower_bound.count()},
+          {"op_lower_bound_bytes", t.op_lower_bound.count()},
           {"holders", std::move(holders)}};
 }
 
@@ -72,13 +73,25 @@ Json alternatives_json(const PlanChoice& choice) {
   return list;
 }
 
+std::string_view verdict_in_words(planner::Verdict verdict) {
+  switch (verdict) {
+    case planner::Verdict::kYes:
+      return "fits";
+    case planner::Verdict::kTight:
+      return "just fits";
+    case planner::Verdict::kNo:
+      break;
+  }
+  return "does not fit";
+}
+
 std::string tier_line(const PlanChoice& choice, Tier tier) {
   const planner::TierPlan& t = choice.plan.tier(tier);
   if (t.arena == Bytes()) return "";
   const double gap = 100 * (static_cast<double>(t.arena.count()) / static_cast<double>(t.lower_bound.count()) - 1);
-  return fmt::format("  {:<8}{:>14}{:>14}{:>14}{:>9.2f}%\n", planner::name_of(tier),
+  return fmt::format("  {:<8}{:>14}{:>14}{:>14}{:>9.2f}%{:>16}\n", planner::name_of(tier),
                      t.budget ? format_size(*t.budget) : "no limit", format_size(t.arena), format_size(t.lower_bound),
-                     gap);
+                     gap, format_size(t.op_lower_bound));
 }
 
 }  // namespace
@@ -115,7 +128,7 @@ Json plan_document(const PlanChoice& choice, Json params, Json states) {
 std::string plan_text(const PlanChoice& choice) {
   const planner::Plan& plan = choice.plan;
   const planner::Strategy& s = plan.strategy;
-  std::string text = fmt::format("{}: fits {} on {} x {}\n\n", plan.model.name, planner::name_of(choice.fit.verdict),
+  std::string text = fmt::format("{} {} on {} x {}\n\n", plan.model.name, verdict_in_words(choice.fit.verdict),
                                  plan.training.gpus, plan.machine.name);
   text += fmt::format("  ZeRO stage {}, recompute {}, micro-batch {} x accumulation {} x {} ranks, {} tokens, {}\n",
                       s.stage, planner::name_of(s.recompute), s.micro_batch, s.accumulation, plan.training.gpus,
@@ -123,7 +136,8 @@ std::string plan_text(const PlanChoice& choice) {
   text += fmt::format("  predicted: {} a step, {:.0f} tokens/s, {} of communication not hidden\n\n",
                       format_duration(choice.predicted.step), choice.predicted.tokens_per_s,
                       format_duration(choice.predicted.exposed_comm));
-  text += fmt::format("  {:<8}{:>14}{:>14}{:>14}{:>10}\n", "tier", "budget", "planned", "lower bound", "gap");
+  text += fmt::format("  {:<8}{:>14}{:>14}{:>14}{:>10}{:>16}\n", "tier", "budget", "planned", "lower bound", "gap",
+                      "op-level bound");
   for (const Tier tier : kTiers) text += tier_line(choice, tier);
   text += "\n  largest holders of the device arena\n";
   std::size_t shown = 0;

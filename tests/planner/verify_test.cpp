@@ -132,6 +132,7 @@ std::vector<Corruption> corruptions() {
       {"alignment changed", [](Json& d) { d["tiers"]["device"]["alignment"] = 1; }},
       {"budget invented", [](Json& d) { d["tiers"]["device"]["budget_bytes"] = 1; }},
       {"bound too high", [](Json& d) { d["tiers"]["device"]["lower_bound_bytes"] = 1 << 30; }},
+      {"op-level bound too high", [](Json& d) { d["tiers"]["device"]["op_lower_bound_bytes"] = 1 << 30; }},
       {"bound's holder twice",
        [](Json& d) {
          Json& holders = d["tiers"]["device"]["lower_bound_holders"];
