@@ -26,7 +26,8 @@ enum class RemarkKind {
   kTrailingComma,
   kMissingComma,
   kUnquotedKey,
-  kUnquotedText,
+  kUnquotedText,        ///< up to the end of the line
+  kUnquotedTextRunsOn,  ///< more follows on the line, which Hjson takes into the text
   kSingleQuotes,
   kControlCharacter,
   kByteOrderMark,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -55,13 +56,11 @@ class LenientReader {
     if (result_.remarks.size() < ConfigText::kMostRemarks) result_.remarks.push_back({kind, at, "", {}, true});
   }
 
-  /// Skips white space and comments. Returns true if a line ended within.
-  bool skip_space() {
-    bool line_ended = false;
+  /// Skips white space and comments.
+  void skip_space() {
     while (!scan_.at_end()) {
       const char c = scan_.peek();
       if (is_space(c)) {
-        line_ended |= c == '\n';
         scan_.take();
       } else if (c == '#' || scan_.starts_with("//")) {
         remark(RemarkKind::kComment, scan_.position());
@@ -69,14 +68,13 @@ class LenientReader {
       } else if (scan_.starts_with("/*")) {
         remark(RemarkKind::kComment, scan_.position());
         scan_.take(2);
-        while (!scan_.at_end() && !scan_.starts_with("*/")) line_ended |= scan_.take() == '\n';
+        while (!scan_.at_end() && !scan_.starts_with("*/")) scan_.take();
         if (scan_.at_end()) throw unreadable("a comment that begins with /* does not end");
         scan_.take(2);
       } else {
         break;
       }
     }
-    return line_ended;
   }
 
   void check_depth(int depth) const {
@@ -85,14 +83,18 @@ class LenientReader {
 
   /// After a value: takes the comma. Returns false where the container ends.
   bool next_member(char closing) {
-    const bool line_ended = skip_space();
+    skip_space();
     if (scan_.at_end()) {
       if (closing == '\0') return false;
       throw unreadable(fmt::format("the text ends, expected '{}'", closing));
     }
-    if (scan_.peek() == closing) return false;
-    if (scan_.peek() != ',') {
-      if (!line_ended) throw unreadable(fmt::format("found '{}', expected a comma", shown_byte(scan_.peek())));
+    const char c = scan_.peek();
+    if (c == closing) return false;
+    if (c != ',') {
+      if (c == '}' || c == ']' || c == ':') {
+        throw unreadable(
+            fmt::format("found '{}', expected a comma{}", c, closing == '\0' ? "" : fmt::format(" or '{}'", closing)));
+      }
       remark(RemarkKind::kMissingComma, scan_.position());
       return true;
     }
@@ -185,26 +187,28 @@ class LenientReader {
     return bare();
   }
 
-  /// A word without quotes: true, false, null, a number, or (to the end of the line) a text.
+  bool at_comment() const { return scan_.peek() == '#' || scan_.starts_with("//") || scan_.starts_with("/*"); }
+
+  /// A word without quotes: true, false, null, a number, or a text. Hjson, which DeepSpeed reads with, takes the whole
+  /// rest of the line for the text, commas, brackets and comments included; here it ends before these, with a remark.
   Json bare() {
     const TextPosition at = scan_.position();
     const std::size_t begin = scan_.offset();
     std::size_t word_end = begin;
-    bool may_be_plain = true;
-    while (!scan_.at_end() && scan_.peek() != '\n') {
+    while (!scan_.at_end() && scan_.peek() != '\n' && scan_.peek() != ',' && scan_.peek() != '}' &&
+           scan_.peek() != ']' && !at_comment()) {
       const char c = scan_.peek();
-      if (is_punctuation(c) || c == '#' || scan_.starts_with("//") || scan_.starts_with("/*")) {
-        const auto plain = may_be_plain ? parse_bare_value(scan_.slice(begin, word_end)) : std::nullopt;
-        if (plain) return *plain;
-        may_be_plain = false;
-        if (c == ',' || c == '}' || c == ']') break;
+      if (c == '"' && word_end < scan_.offset() && parse_bare_value(scan_.slice(begin, word_end))) {
+        throw unreadable(fmt::format("found '\"', expected a comma after the value {}",
+                                     clean_utf8(scan_.slice(begin, std::min(word_end, begin + 40)))));
       }
       scan_.take();
       if (!is_space(c)) word_end = scan_.offset();
     }
     const std::string_view word = scan_.slice(begin, word_end);
     if (const auto plain = parse_bare_value(word)) return *plain;
-    remark(RemarkKind::kUnquotedText, at);
+    const bool line_ends = scan_.at_end() || scan_.peek() == '\n';
+    remark(line_ends ? RemarkKind::kUnquotedText : RemarkKind::kUnquotedTextRunsOn, at);
     return clean_utf8(word);
   }
 

@@ -59,7 +59,7 @@ std::optional<FilterEntry> parse_entry(const std::vector<Host>& pool, std::strin
                                        std::string_view filter) {
   if (const Host* whole = find_host(pool, entry)) return FilterEntry{whole, {}};
   const std::size_t colon = entry.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
+  if (colon == std::string_view::npos || entry.find('@', colon) != std::string_view::npos) return std::nullopt;
   const Host* host = find_host(pool, entry.substr(0, colon));
   if (host == nullptr) return std::nullopt;
   return FilterEntry{host, parse_slots(entry.substr(colon + 1), *host, flag, filter)};

@@ -51,6 +51,36 @@ TEST(CheckBatch, FollowsDeepspeedsArithmetic) {
   }
 }
 
+TEST(CheckTrainer, ListsEveryMismatchAndFillsEveryAuto) {
+  CheckInput input =
+      input_of(R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 3, "gradient_clipping": "auto",
+    "gradient_accumulation_steps": "auto", "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": 1e-7}},
+    "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto",
+    "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto", "sub_group_size": 1e9}})",
+               ConfigReader::kHfTrainer, 2);
+  input.trainer_arguments = {{"per_device_train_batch_size", 4}, {"bf16", true}};
+  input.model_config = {{"text_config", {{"hidden_size", 4096}}}};
+  const CheckReport report = check(input);
+  EXPECT_NE(find(report, "train_micro_batch_size_per_gpu", Severity::kError), nullptr);
+  EXPECT_NE(find(report, "optimizer.params.eps", Severity::kError), nullptr);
+  EXPECT_EQ(report.count(Severity::kError), 2u);
+  const ConfigTree filled(report.filled);
+  EXPECT_EQ(*filled.find("train_batch_size"), 8);
+  EXPECT_EQ(*filled.find("optimizer.params.betas"), Json::array({0.9, 0.999}));
+  EXPECT_EQ(*filled.find("bf16.enabled"), true);
+  EXPECT_EQ(*filled.find("zero_optimization.stage3_prefetch_bucket_size"), 15099494);
+  EXPECT_TRUE(filled.find("zero_optimization.sub_group_size")->is_number_integer());
+}
+
+TEST(CheckTrainer, ABatchMismatchIsReportedOnceNotAgainByTheArithmetic) {
+  for (const char* config : {R"({"train_batch_size": 4, "gradient_accumulation_steps": 8, "zero_optimization": {}})",
+                             R"({"train_batch_size": 4, "zero_optimization": {"stage": 2}})"}) {
+    CheckInput input = input_of(config, ConfigReader::kHfTrainer, 8);
+    input.trainer_arguments = {{"per_device_train_batch_size", 1}, {"gradient_accumulation_steps", 8}};
+    EXPECT_EQ(check(input).count(Severity::kError), 1u) << config;
+  }
+}
+
 TEST(CheckKeys, SuggestsWhatWasMeant) {
   const CheckReport report = check(input_of(R"({"train_micro_batch_size_per_gpu": 1, "gradient_cliping": 1,
     "zero_optimization": {"stage": 2, "overlap_com": true, "aio": {}}, "fp16": {"enabled": true, "loss_scal": 0}})"));
@@ -83,6 +113,22 @@ TEST(CheckReading, WhatCannotBeReadIsAFinding) {
   const CheckReport report = check(input_of("{\"a\": "));
   EXPECT_NE(find(report, "json", Severity::kError), nullptr);
   EXPECT_TRUE(report.filled.is_null());
+}
+
+TEST(CheckReading, WhatHjsonMisreadsIsAnErrorForDeepspeedToo) {
+  const auto json_errors = [](const std::string& config, ConfigReader reader) {
+    const CheckReport report = check(input_of(config, reader));
+    return find(report, "json", Severity::kError) != nullptr;
+  };
+  const std::string rest = "\"train_batch_size\": 1, \"zero_optimization\": {\"stage\": 2}}";
+  for (const char* wrong : {"{\"dump_state\": True, ", "{\"x\": \"a\tb\", "}) {
+    EXPECT_TRUE(json_errors(wrong + rest, ConfigReader::kDeepspeed)) << wrong;
+    EXPECT_TRUE(json_errors(wrong + rest, ConfigReader::kHfTrainer)) << wrong;
+  }
+  for (const char* lenient : {"{\"dump_state\": True\n", "{/* x */ ", "{\"dump_state\": \"a\" "}) {
+    EXPECT_FALSE(json_errors(lenient + rest, ConfigReader::kDeepspeed)) << lenient;
+    EXPECT_TRUE(json_errors(lenient + rest, ConfigReader::kHfTrainer)) << lenient;
+  }
 }
 
 TEST(CheckReading, HostileSizesAreFindingsNotCrashes) {

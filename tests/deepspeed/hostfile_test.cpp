@@ -29,6 +29,11 @@ TEST(Hostfile, NamesTheBadLine) {
   EXPECT_THROW(parse_hostfile("# nothing\n", "hosts"), Error);
 }
 
+TEST(ResourceFilter, IncludeTakesWholeHostsAndSlotsInPoolOrder) {
+  const auto hosts = include_hosts(kPool, "worker-1@worker-0:1,1,0@user@10.0.0.1:3,2");
+  EXPECT_EQ(hosts, (std::vector<HostSlots>{{"worker-0", {0, 1}}, {"user@10.0.0.1", {2, 3}}, {"worker-1", {0, 1}}}));
+}
+
 TEST(ResourceFilter, ExcludeDropsSlotsAndEmptyHosts) {
   const auto hosts = exclude_hosts(kPool, "worker-0@user@10.0.0.1:0,3");
   EXPECT_EQ(hosts, (std::vector<HostSlots>{{"user@10.0.0.1", {1, 2}}, {"worker-1", {0, 1}}}));

@@ -60,6 +60,13 @@ TEST(LenientReader, WordsWithoutQuotesAndRootWithoutBraces) {
   EXPECT_EQ(count(text, RemarkKind::kUnquotedText), 1u);
 }
 
+TEST(LenientReader, WordsThatHjsonWouldExtendToTheLinesEndAreTold) {
+  const ConfigText text = read_config_text("{\"a\": True,\n \"b\": cpu // the host\n \"c\": x}", "c.json");
+  EXPECT_EQ(text.root, Json::parse(R"({"a": "True", "b": "cpu", "c": "x"})"));
+  EXPECT_EQ(count(text, RemarkKind::kUnquotedTextRunsOn), 3u);
+  EXPECT_EQ(count(text, RemarkKind::kUnquotedText), 0u);
+}
+
 TEST(LenientReader, EscapesAndBadUtf8BecomeUtf8) {
   const ConfigText text = read_config_text("{\"a\": \"\\u00e9\\ud83d\\ude00\\ud800\", \"b\": \"\xff\"}", "c.json");
   EXPECT_EQ(text.root["a"], "\xC3\xA9\xF0\x9F\x98\x80\xEF\xBF\xBD");
@@ -74,12 +81,32 @@ TEST(LenientReader, NumbersKeepTheirKind) {
   EXPECT_TRUE(std::isinf(text.root["h"].get<double>()));
 }
 
+TEST(LenientReader, WhatCannotBeReadIsAnErrorWithItsPlace) {
+  for (const char* wrong : {"", "[1]", "{\"a\": }", "{\"a\" 1}", "{\"a\": 1} x", "{\"a\": \"x", "{\"a\": [1",
+                            "{\"a\": 1 \"b\": 2}", "{/* }"}) {
+    try {
+      read_config_text(wrong, "c.json");
+      FAIL() << wrong;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::kInvalidInput) << wrong;
+      EXPECT_TRUE(e.place().line.has_value()) << wrong;
+    }
+  }
+}
+
 TEST(LenientReader, DepthAndSizeAreLimited) {
   EXPECT_THROW(read_config_text("{\"a\": " + std::string(100, '['), "c.json"), Error);
   std::string nested = "{\"a\": ";
   for (int i = 0; i < 100000; ++i) nested += "{\"a\": ";
   EXPECT_THROW(read_config_text(nested, "c.json"), Error);
   EXPECT_THROW(read_config_text(std::string((1 << 20) + 1, ' '), "c.json"), Error);
+}
+
+TEST(LenientReader, CostGrowsWithTheTextOnly) {
+  std::string keys = "{";
+  for (int i = 0; i < 60000; ++i) keys += "\"k" + std::to_string(i) + "\": 1,";
+  EXPECT_EQ(read_config_text(keys + "\"e\": 2}", "c.json").root.size(), 60001u);
+  EXPECT_EQ(read_config_text("a: " + std::string(300000, '1') + std::string(300000, ':'), "c.json").root.size(), 1u);
 }
 
 TEST(LenientReader, FuzzerFindingsStayFixed) {

@@ -116,6 +116,12 @@ void report_product(Workspace& work, std::int64_t total, std::int64_t micro, std
       fix, suggest);
 }
 
+/// True where the trainer already refuses a batch size: what DeepSpeed's arithmetic makes of it is a consequence.
+bool trainer_refuses(const Workspace& work) {
+  return work.is_trainer() &&
+         (work.findings.has_error(kTotal) || work.findings.has_error(kMicro) || work.findings.has_error(kSteps));
+}
+
 bool report_not_positive(Workspace& work, const Part& part, const char* path) {
   if (!part.present || !part.usable || part.value > 0) return false;
   work.findings.error(path, fmt::format("{} is {}, expected at least 1", path, part.value), "write 1 or more", 1);
@@ -149,17 +155,18 @@ void resolve_batch(Workspace& work) {
     }
     return;
   }
+  const bool is_consequence = trainer_refuses(work);
   std::int64_t t = total.value;
   std::int64_t m = micro.value;
   std::int64_t a = steps.value;
   if (total.present && micro.present && !steps.present) {
     a = floor_divide(floor_divide(t, m), world);
-    if (a == 0)
+    if (a == 0 && !is_consequence)
       report_zero(work, kSteps, fmt::format("{} // {} // {}", t, m, ranks_of(resolved.world_size)), t, m * world);
   } else if (total.present && !micro.present) {
     if (!steps.present) a = 1;
     m = floor_divide(floor_divide(t, world), a);
-    if (m == 0)
+    if (m == 0 && !is_consequence)
       report_zero(work, kMicro, fmt::format("{} // {} // {} accumulated", t, ranks_of(resolved.world_size), a), t,
                   a * world);
   } else if (!total.present) {
@@ -177,7 +184,7 @@ void resolve_batch(Workspace& work) {
   if (m <= 0 || a <= 0) return;
   const bool overflows = m > kMost / a || m * a > kMost / world;
   if (overflows || t != m * a * world) {
-    if (work.is_trainer() && work.findings.has_error(kTotal)) return;  // the mismatch with the arguments says it
+    if (is_consequence) return;  // the mismatch with the arguments says it
     if (overflows) {
       work.findings.error(kTotal, "micro batch x accumulation x ranks is far beyond train_batch_size",
                           "write smaller numbers");
