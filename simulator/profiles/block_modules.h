@@ -85,6 +85,8 @@ struct FamilyStyle {
   bool causal = true;
   bool copies_attention_output = false;
   bool softmax_in_fp32 = true;
+  bool scaled_in_product = false;
+  bool bias_in_place = false;
   bool eager_only = false;   ///< the library has no fused attention for it
   bool upcasts_loss = true;  ///< logits.float() before the loss
   double logit_softcap = 0;

@@ -119,6 +119,8 @@ Tensor EagerModel::attend(const Tensor& x, const Tensor& memory, const Attention
                      .fused_layout = a.qkv.present(),
                      .dropout = style_.attention_dropout,
                      .softmax_in_fp32 = style_.softmax_in_fp32,
+                     .scaled_in_product = style_.scaled_in_product,
+                     .bias_in_place = style_.bias_in_place,
                      .mask = mask};
   const auto core = [&] {
     const bool eager = settings_.attention == planner::AttentionKind::kEager || style_.eager_only;
@@ -291,8 +293,10 @@ Tensor EagerModel::head(const Tensor& x, const Head& h, Tensor& logits) {
   Tensor y = h.norm.present() ? apply(x, h.norm, width) : x;
   if (h.dense.present()) {
     y = apply(y, h.dense, kNormOutput);
-    y = pointwise(t_, y, Keeps::kInput, kMlpActivation);
-    y = apply(y, h.dense_norm, width);
+    if (h.dense_norm.present()) {
+      y = pointwise(t_, y, Keeps::kInput, kMlpActivation);
+      y = apply(y, h.dense_norm, width);
+    }
   }
   if (!h.output.present()) return mean_rows(t_, y, 1, kLossTerms);
   if (model_.family == "t5") y = scale(t_, y, kResidual);
@@ -360,9 +364,15 @@ ForwardResult EagerModel::forward(UnitHooks& hooks) {
           x = run_unit(unit, {}, hooks, [&](const Tensor&) { return embed(embeddings_, ids); });
         }
       }
-      const auto body = [this, &b, mask, memory](const Tensor& input) { return block(input, b, mask, memory); };
       x = run_unit(unit, x, hooks, [&](const Tensor& input) {
-        return settings_.recompute == planner::Recompute::kFull ? t_.checkpoint(input, body) : body(input);
+        if (settings_.recompute != planner::Recompute::kFull) return block(input, b, mask, memory);
+        // the rotary tables are arguments too: the segment holds them until it has run again
+        const auto segment = [this, &b, cosine = cosine_, sine = sine_](const std::vector<Tensor>& in) {
+          cosine_ = cosine;
+          sine_ = sine;
+          return block(in[0], b, in[1], in[2]);
+        };
+        return t_.checkpoint({input, mask, memory}, segment);
       });
     } else if (kind == models::UnitKind::kHead) {
       x = run_unit(unit, x, hooks, [&](const Tensor& input) { return head(input, head_, result.logits); });

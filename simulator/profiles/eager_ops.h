@@ -88,6 +88,8 @@ struct AttentionCall {
   bool fused_layout = false;  ///< q, k, v are views of one projection
   double dropout = 0;
   bool softmax_in_fp32 = true;  ///< eager: the family upcasts scores
+  bool scaled_in_product = false;  ///< eager: no operator of its own scales the scores (bloom, t5)
+  bool bias_in_place = false;      ///< eager: the mask is added into the scores (t5)
   Tensor mask;                  ///< an additive mask that is handed in; undefined: none
 };
 /// scaled_dot_product_attention: one fused kernel, or the math path where no kernel takes the call.

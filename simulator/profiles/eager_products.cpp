@@ -158,8 +158,16 @@ Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const T
     const Tensor k_rows = copies && group == 1 ? copy_layout(t, k16, kQkv) : k16;
     a = batched_product(t, q_rows, k_rows, scores, kAttentionScores);
   }
-  a = scale(t, a, kAttentionScores);
-  if (call.mask.defined()) a = add(t, a, call.mask, kAttentionScores);
+  if (!call.scaled_in_product) a = scale(t, a, kAttentionScores);
+  if (call.mask.defined() && call.bias_in_place) {
+    const Tensor before = a;
+    t.record(a, {&before, &call.mask}, [](BackwardCall& c) {
+      if (c.needs(0)) c.out[0] = c.grads[0];
+      if (c.needs(1)) c.out[1] = c.grads[0];
+    });
+  } else if (call.mask.defined()) {
+    a = add(t, a, call.mask, kAttentionScores);
+  }
   a = softmax(t, a, call.softmax_in_fp32, kAttentionScores);
   a = cast(t, a, value_type, kAttentionScores);
   a = dropout(t, a, call.dropout, kAttentionScores);
@@ -172,17 +180,19 @@ Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const T
 
 Tensor cross_entropy(EagerTape& t, const Tensor& logits, std::uint64_t tokens, bool upcast) {
   const Tensor targets = t.make(tokens, DType::kInt64, kInputs);
-  const bool wide_type = upcast || t.autocast();  // cross_entropy is on autocast's fp32 list
-  const Tensor wide = wide_type ? cast(t, logits, DType::kFp32, kLogits) : logits;
-  Tensor probabilities = t.make(wide.elements(), wide.dtype(), kLossTerms);
+  const Tensor wide = upcast ? cast(t, logits, DType::kFp32, kLogits) : logits;
+  Tensor probabilities = t.make(wide.elements(), wide.dtype(), kLossTerms);  // log_softmax in the type it is given
   t.record(probabilities, {&wide}, [kept = probabilities, n = wide.elements(), dtype = wide.dtype()](BackwardCall& c) {
     c.out[0] = c.tape.make(n, dtype, kLossTerms);
   });
-  Tensor loss = t.make(1, wide.dtype(), kLossTerms);
-  const Tensor weight = t.make(1, wide.dtype(), kLossTerms);
-  t.record(loss, {&probabilities},
-           [kept = probabilities.detached(), targets, weight, n = wide.elements(),
-            dtype = wide.dtype()](BackwardCall& c) { c.out[0] = c.tape.make(n, dtype, kLossTerms); });
+  // nll_loss is on autocast's fp32 list, so that 16-bit probabilities get a wide copy, which it keeps
+  const Tensor input = t.autocast() ? cast(t, probabilities, DType::kFp32, kLossTerms) : probabilities;
+  probabilities = {};
+  Tensor loss = t.make(1, input.dtype(), kLossTerms);
+  const Tensor weight = t.make(1, input.dtype(), kLossTerms);
+  t.record(loss, {&input}, [kept = input.detached(), targets, weight](BackwardCall& c) {
+    c.out[0] = c.tape.make(kept.elements(), kept.dtype(), kLossTerms);
+  });
   return loss;
 }
 

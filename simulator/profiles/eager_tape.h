@@ -84,6 +84,9 @@ struct GraphParameter {
   Tensor autocast_copy;  ///< the 16-bit copy while the autocast cache lives
 };
 
+/// A part of the forward pass that is run again in the backward pass.
+using Segment = std::function<Tensor(const std::vector<Tensor>&)>;
+
 /// Called when a parameter's gradient has been written; may take it away.
 using GradientHook = std::function<void(ParameterId)>;
 
@@ -123,8 +126,8 @@ class EagerTape {
 
   /// Runs the graph behind `root` backward; `grad` is moved in. Nested calls are fine (recomputation).
   void backward(Tensor root, Tensor grad);
-  /// Forward computed without a graph, and again when its gradient comes. `function` maps the input to the output.
-  Tensor checkpoint(const Tensor& input, const std::function<Tensor(const Tensor&)>& function);
+  /// Forward computed without a graph, and again when its gradient comes. `segment` maps the inputs to the output.
+  Tensor checkpoint(const std::vector<Tensor>& inputs, const Segment& segment);
 
  private:
   friend class Tensor;
@@ -152,6 +155,7 @@ class EagerTape {
   void release_node(NodeId id);
   NodeId new_node();
   Edge edge_to(const Tensor& input) const;
+  void record_from(Tensor& output, std::span<const Tensor* const> inputs, Backward backward, bool always);
   void count_dependencies(NodeId root);
   void run_node(NodeId id);
   void accumulate_parameter(ParameterId id, Tensor grad);

@@ -53,7 +53,9 @@ class Fsdp2 : public Framework {
   }
   void after_forward(std::size_t unit) override {
     if (group_of_[unit] != 0 && request_.spec.reshard) reshard(groups_[group_of_[unit]]);
-    if (unit + 1 == group_of_.size() && request_.spec.reshard) reshard(groups_[0]);
+    if (unit + 1 < group_of_.size()) return;
+    gathered_ = {};
+    if (request_.spec.reshard) reshard(groups_[0]);
   }
 
   void begin_backward() override {
