@@ -87,6 +87,70 @@ Tensor embedding(EagerTape& t, const Tensor& indices, ParameterId table, std::ui
   return y;
 }
 
+namespace {
+
+/// x laid out head by head, as a batched product wants it: tokens lie outside heads, so that more than one sequence is
+/// copied.
+Tensor by_heads(EagerTape& t, const Tensor& x, std::uint64_t batch) {
+  return batch > 1 ? copy_layout(t, x, kQkv) : x;
+}
+
+void add_in_place(EagerTape& t, Tensor& x, const Tensor& y) {
+  const Tensor before = x;
+  t.record(x, {&before, &y}, [](BackwardCall& c) {
+    if (c.needs(0)) c.out[0] = c.grads[0];
+    if (c.needs(1)) c.out[1] = c.grads[0];
+  });
+}
+
+/// The bias as scaled_dot_product_attention gets it: with the causal part masked out (`where` keeps its condition), in
+/// the type that autocast gives it.
+Tensor additive_bias(EagerTape& t, const AttentionCall& call) {
+  if (!call.bias.defined() || !call.causal) return autocast_to_16bit(t, call.bias);
+  const Tensor allowed = t.make(call.queries * call.keys, DType::kBool, kAttentionMask);
+  Tensor y = t.make(call.bias.elements(), call.bias.dtype(), kAttentionMask);
+  t.record(y, {&call.bias}, [allowed, n = y.elements(), dtype = y.dtype()](BackwardCall& c) {
+    c.out[0] = c.tape.make(n, dtype, kActivationGradients);
+  });
+  return autocast_to_16bit(t, y);
+}
+
+/// The composite `_scaled_dot_product_attention_math`: everything in fp32, scores in memory. The casts of q, k and v
+/// live until it returns.
+Tensor math_attention(EagerTape& t, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
+                      const AttentionCall& call) {
+  const DType type = query.dtype();
+  const std::uint64_t group = call.heads / std::max<std::uint64_t>(1, call.kv_heads);
+  const std::uint64_t scores = call.batch * call.heads * call.queries * call.keys;
+  const Tensor q = cast(t, query, DType::kFp32, kQkv);
+  const Tensor k = cast(t, key, DType::kFp32, kQkv);
+  const Tensor v = cast(t, value, DType::kFp32, kQkv);
+  const Tensor scaled_q = scale(t, q, kQkv);
+  const Tensor mask =
+      !bias.defined() && call.causal ? t.make(call.queries * call.keys, DType::kFp32, kAttentionMask) : bias;
+  const Tensor wide_k = repeat(t, k, group, kQkv);
+  const Tensor wide_v = repeat(t, v, group, kQkv);
+  Tensor a;
+  {
+    const Tensor rows_q = by_heads(t, scaled_q, call.batch);
+    Tensor rows_k = scale(t, wide_k, kQkv);
+    if (group == 1) rows_k = by_heads(t, rows_k, call.batch);
+    a = batched_product(t, rows_q, rows_k, scores, kAttentionScores);
+  }
+  if (mask.defined()) add_in_place(t, a, mask);
+  a = softmax(t, a, false, kAttentionScores);
+  Tensor y;
+  {
+    const Tensor rows_v = group == 1 ? by_heads(t, wide_v, call.batch) : wide_v;
+    y = batched_product(t, a, rows_v, call.batch * call.queries * call.heads * call.value_size, kAttentionOutput);
+  }
+  y = cast(t, y, type, kAttentionOutput);
+  const Tensor weights = cast(t, a.detached(), type, kAttentionScores);  // its second result, which nobody reads
+  return y;
+}
+
+}  // namespace
+
 Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, const Tensor& value,
                        const AttentionCall& call) {
   const Tensor q = autocast_to_16bit(t, query);
@@ -97,22 +161,13 @@ Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, con
   const bool half = q.dtype() != DType::kFp32;
   const bool grouped = call.kv_heads != call.heads;
   const std::uint64_t group = call.heads / std::max<std::uint64_t>(1, call.kv_heads);
-  if (!half && grouped) {  // no fp32 kernel takes grouped heads: the math path, with scores in memory
-    const std::uint64_t scores = call.batch * call.heads * call.queries * call.keys;
-    Tensor wide_k = repeat(t, k, group, kQkv);
-    const Tensor wide_v = repeat(t, v, group, kQkv);
-    const Tensor bias = call.causal ? t.make(call.queries * call.keys, q.dtype(), kAttentionMask) : Tensor();
-    const Tensor scaled_q = scale(t, q, kQkv);
-    wide_k = scale(t, wide_k, kQkv);
-    Tensor a = batched_product(t, scaled_q, wide_k, scores, kAttentionScores);
-    wide_k = {};
-    a = softmax(t, a, false, kAttentionScores);
-    Tensor y = batched_product(t, a, wide_v, out_elements, kAttentionOutput);
+  // no fp32 kernel takes grouped heads, and none a mask that asks for a gradient
+  const Tensor bias = additive_bias(t, call);
+  if ((!half && grouped) || bias.requires_grad()) {
+    const bool outer = t.suspend_autocast(true);  // it is one operator to autocast
+    const Tensor y = math_attention(t, q, k, v, bias, call);
+    t.suspend_autocast(outer);
     return copy_layout(t, y, kAttentionOutput);
-  }
-  Tensor mask = call.mask;
-  if (mask.defined() && half) {  // the kernel reads the mask in its own type, padded to whole vectors
-    mask = cast(t, mask.detached(), q.dtype(), kAttentionMask);
   }
   Tensor y = t.make(out_elements, q.dtype(), kAttentionOutput);
   const std::uint64_t statistics = half ? rows * call.heads
@@ -123,7 +178,7 @@ Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, con
   const Tensor seed = t.make(1, DType::kInt64, kAttentionStatistics);
   const Tensor offset = t.make(1, DType::kInt64, kAttentionStatistics);
   t.record(y, {&q, &k, &v},
-           [q = q.detached(), k = k.detached(), v = v.detached(), y, log_sum_exp, seed, offset, mask, half, grouped,
+           [q = q.detached(), k = k.detached(), v = v.detached(), y, log_sum_exp, seed, offset, bias, half, grouped,
             group, statistics](BackwardCall& c) {
              const auto gradient = [&](std::uint64_t n, DType dtype) {
                return c.tape.make(n, dtype, kActivationGradients);
@@ -159,15 +214,8 @@ Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const T
     a = batched_product(t, q_rows, k_rows, scores, kAttentionScores);
   }
   if (!call.scaled_in_product) a = scale(t, a, kAttentionScores);
-  if (call.mask.defined() && call.bias_in_place) {
-    const Tensor before = a;
-    t.record(a, {&before, &call.mask}, [](BackwardCall& c) {
-      if (c.needs(0)) c.out[0] = c.grads[0];
-      if (c.needs(1)) c.out[1] = c.grads[0];
-    });
-  } else if (call.mask.defined()) {
-    a = add(t, a, call.mask, kAttentionScores);
-  }
+  if (call.bias.defined()) a = add(t, a, call.bias, kAttentionScores);
+  if (call.mask.defined()) a = add(t, a, call.mask, kAttentionScores);
   a = softmax(t, a, call.softmax_in_fp32, kAttentionScores);
   a = cast(t, a, value_type, kAttentionScores);
   a = dropout(t, a, call.dropout, kAttentionScores);

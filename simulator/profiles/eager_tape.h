@@ -9,6 +9,7 @@
 #include <functional>
 #include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <boost/container/small_vector.hpp>
@@ -116,8 +117,10 @@ class EagerTape {
 
   bool grad_enabled() const { return grad_enabled_; }
   void set_grad_enabled(bool on) { grad_enabled_ = on; }
-  bool autocast() const { return autocast_depth_ > 0; }
+  bool autocast() const { return autocast_depth_ > 0 && !autocast_suspended_; }
   void enter_autocast() { ++autocast_depth_; }
+  /// Composite operators on autocast's list run their parts without it. Returns what was set.
+  bool suspend_autocast(bool on) { return std::exchange(autocast_suspended_, on); }
   /// The outermost exit drops the weight copies, except those that the graph keeps.
   void exit_autocast();
 
@@ -181,6 +184,7 @@ class EagerTape {
   std::uint64_t next_visit_ = 1;
   unsigned backward_depth_ = 0;
   unsigned autocast_depth_ = 0;
+  bool autocast_suspended_ = false;
   bool grad_enabled_ = true;
   std::vector<std::pair<std::uint64_t, NodeId>>* ready_ = nullptr;  ///< heap of the running backward pass
 };
