@@ -131,7 +131,9 @@ Tensor EagerModel::attend(const Tensor& x, const AttentionModules& a, bool causa
     const bool eager = settings_.attention == planner::AttentionKind::kEager || style_.eager_only;
     Tensor y = eager ? eager_attention(t_, q, k, v, call) : fused_attention(t_, q, k, v, call);
     q = k = v = {};
-    if (!eager && style_.copies_attention_output) y = copy_layout(t_, y, kAttentionOutput);
+    // the 16-bit kernel lays its output out as it found q, which is head by head here; the fp32 one token by token
+    const bool by_heads = style_.copies_attention_output && y.dtype() != DType::kFp32;
+    if (!eager && by_heads) y = copy_layout(t_, y, kAttentionOutput);
     return y;
   };
   Tensor y = core();
@@ -322,9 +324,10 @@ Tensor EagerModel::embed(const Embeddings& e, const Tensor& ids) {
   return dropout(t_, x, style_.embedding_dropout, kResidual);
 }
 
-Tensor EagerModel::head(const Tensor& x, const Head& h, Tensor& logits) {
+Tensor EagerModel::head(Tensor x, const Head& h, Tensor& logits) {
   const std::uint64_t width = x.elements() / tokens_;
-  Tensor y = h.norm.present() ? apply(x, h.norm, width) : x;
+  if (h.norm.present()) x = apply(x, h.norm, width);
+  Tensor y = x;  // x is the model's output, which lives until the loss has been computed
   if (h.dense.present()) {
     y = apply(y, h.dense, kNormOutput);
     if (h.dense_norm.present()) {
@@ -344,18 +347,17 @@ Tensor EagerModel::head(const Tensor& x, const Head& h, Tensor& logits) {
   return cross_entropy(t_, logits, tokens_, style_.upcasts_loss);
 }
 
-Tensor EagerModel::run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks,
-                            const std::function<Tensor(const Tensor&)>& body) {
-  Tensor input = x;
-  if (x.defined()) {  // identity: the framework's hook on the gradient of the input
-    t_.record(input, {&x}, [&hooks, unit](BackwardCall& c) {
+Tensor EagerModel::run_unit(std::size_t unit, Tensor input, UnitHooks& hooks,
+                            const std::function<Tensor(Tensor)>& body) {
+  if (input.defined()) {  // identity: the framework's hook on the gradient of the input
+    const Tensor before = input;
+    t_.record(input, {&before}, [&hooks, unit](BackwardCall& c) {
       c.out[0] = std::move(c.grads[0]);
       hooks.after_backward(unit);
     });
   }
   hooks.before_forward(unit);
-  Tensor y = body(input);
-  input = {};
+  Tensor y = body(std::move(input));
   hooks.after_forward(unit);
   const Tensor inner = y;
   t_.record(y, {&inner}, [&hooks, unit](BackwardCall& c) {
@@ -368,7 +370,7 @@ Tensor EagerModel::run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks,
 ForwardResult EagerModel::forward(UnitHooks& hooks) {
   t_.set_gradient_hook([&hooks](ParameterId id) { hooks.gradient_ready(id); });
   if (settings_.autocast) t_.enter_autocast();
-  const Tensor ids = t_.make(tokens_, DType::kInt64, kInputs);
+  batch_ = t_.make(tokens_, DType::kInt64, kInputs);  // the batch lives until the next one
   const bool eager = settings_.attention == planner::AttentionKind::kEager || style_.eager_only;
   const bool two_stacks =
       std::any_of(blocks_.begin(), blocks_.end(), [](const BlockModules& b) { return b.decoder_of_two; });
@@ -383,7 +385,7 @@ ForwardResult EagerModel::forward(UnitHooks& hooks) {
     const models::UnitKind kind = model_.units[unit].kind;
     if (kind == models::UnitKind::kEmbedding && !x.defined() && !embeddings_.tables.empty() &&
         model_.units[unit].name.find("vision") == std::string::npos) {
-      x = run_unit(unit, {}, hooks, [&](const Tensor&) { return embed(embeddings_, ids); });
+      x = run_unit(unit, {}, hooks, [&](const Tensor& /*none*/) { return embed(embeddings_, batch_); });
       if (style_.rotary != RotaryStyle::kAbsent) {
         const std::uint64_t n = settings_.seq * std::max<std::uint64_t>(1, rotary_size_);
         cosine_ = t_.make(n, x.dtype(), kRotary);
@@ -395,7 +397,7 @@ ForwardResult EagerModel::forward(UnitHooks& hooks) {
       if (b.relative_bias != kNone) {  // one bias for all blocks of a stack
         if (b.decoder_of_two && !context.memory.defined()) {
           context.memory = std::move(x);
-          x = run_unit(unit, {}, hooks, [&](const Tensor&) { return embed(embeddings_, ids); });
+          x = run_unit(unit, {}, hooks, [&](const Tensor& /*none*/) { return embed(embeddings_, batch_); });
           if (eager) context.mask = causal_mask(x.dtype());
         }
         make_position_bias(b, context);
@@ -405,7 +407,10 @@ ForwardResult EagerModel::forward(UnitHooks& hooks) {
                                                                 : block(input, b, context);
       });
     } else if (kind == models::UnitKind::kHead) {
-      x = run_unit(unit, x, hooks, [&](const Tensor& input) { return head(input, head_, result.logits); });
+      context = {.mask = {}, .bias = {}, .cross_bias = {}, .memory = context.memory};  // locals of the body
+      cosine_ = sine_ = {};
+      x = run_unit(unit, std::move(x), hooks,
+                   [&](Tensor input) { return head(std::move(input), head_, result.logits); });
     } else if (other_norms_[unit].present() && x.defined() && two_stacks) {
       x = run_unit(unit, x, hooks,
                    [&](const Tensor& input) { return apply(input, other_norms_[unit], input.elements() / tokens_); });

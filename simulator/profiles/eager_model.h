@@ -66,8 +66,7 @@ class EagerModel {
                            std::initializer_list<std::string_view> candidates) const;
   NormModule bind_norm(const std::map<std::string, std::size_t, std::less<>>& names,
                        std::initializer_list<std::string_view> candidates) const;
-  Tensor run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks,
-                  const std::function<Tensor(const Tensor&)>& body);
+  Tensor run_unit(std::size_t unit, Tensor input, UnitHooks& hooks, const std::function<Tensor(Tensor)>& body);
 
   Tensor apply(const Tensor& x, const LinearModule& module, SiteId site, bool flat_input = false);
   Tensor apply(const Tensor& x, const NormModule& module, std::uint64_t width);
@@ -89,7 +88,7 @@ class EagerModel {
   /// The position bias of a t5 stack, and the zeros of its cross attention.
   void make_position_bias(const BlockModules& b, BlockContext& context);
   Tensor embed(const Embeddings& e, const Tensor& ids);
-  Tensor head(const Tensor& x, const Head& h, Tensor& logits_out);
+  Tensor head(Tensor x, const Head& h, Tensor& logits_out);
 
   EagerTape& t_;
   const models::Model& model_;
@@ -108,7 +107,8 @@ class EagerModel {
   Head head_;
   std::vector<NormModule> other_norms_;  ///< by unit: a stack's final norm
   std::uint64_t rotary_size_ = 0;
-  Tensor cosine_, sine_;
+  Tensor cosine_, sine_;  ///< rotary tables, while blocks run
+  Tensor batch_;          ///< token ids, which are the labels too
 };
 
 }  // namespace zeroplan::simulator

@@ -70,8 +70,8 @@ Tensor Tensor::as_slice(std::uint64_t elements) const {
   return t;
 }
 
-EagerTape::EagerTape(MemoryLog& log, std::uint64_t gemm_workspace_bytes)
-    : log_(log), gemm_workspace_bytes_(gemm_workspace_bytes) {}
+EagerTape::EagerTape(MemoryLog& log, std::vector<std::uint64_t> gemm_workspaces)
+    : log_(log), gemm_workspaces_(std::move(gemm_workspaces)) {}
 
 void EagerTape::release_storage(std::uint32_t id) {
   Storage& s = storages_[id];
@@ -231,9 +231,9 @@ void EagerTape::exit_autocast() {
 
 void EagerTape::touch_gemm() {
   bool& there = backward_depth_ > 0 ? backward_workspace_ : forward_workspace_;
-  if (there || gemm_workspace_bytes_ == 0) return;
+  if (there) return;
   there = true;
-  log_.allocate(gemm_workspace_bytes_, DType::kUint8, kWorkspace);
+  for (const std::uint64_t bytes : gemm_workspaces_) log_.allocate(bytes, DType::kUint8, kWorkspace);
 }
 
 void EagerTape::count_dependencies(NodeId root) {

@@ -93,7 +93,8 @@ using GradientHook = std::function<void(ParameterId)>;
 
 class EagerTape {
  public:
-  EagerTape(MemoryLog& log, std::uint64_t gemm_workspace_bytes);
+  /// `gemm_workspaces`: bytes of what matrix libraries keep for each thread that calls them.
+  EagerTape(MemoryLog& log, std::vector<std::uint64_t> gemm_workspaces);
   EagerTape(const EagerTape&) = delete;
   EagerTape& operator=(const EagerTape&) = delete;
 
@@ -168,7 +169,7 @@ class EagerTape {
   bool sole_owner(const Tensor& t) const { return t.storage_ != kNone && !t.view_ && storages_[t.storage_].refs == 1; }
 
   MemoryLog& log_;
-  std::uint64_t gemm_workspace_bytes_;
+  std::vector<std::uint64_t> gemm_workspaces_;
   bool forward_workspace_ = false;
   bool backward_workspace_ = false;
   std::vector<Storage> storages_;

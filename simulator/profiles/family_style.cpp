@@ -138,6 +138,7 @@ std::optional<FamilyStyle> family_style(const models::Model& model) {
     s.rotary = RotaryStyle::kAbsent;
     s.causal = s.upcasts_loss = false;
     s.norm = NormStyle::kRmsOfInput;
+    s.softmax_in_fp32 = false;
     s.casts_mlp_to_weight = true;
     s.scales_head_input = config_flag(config, "tie_word_embeddings", true);
     const std::string kind = config_text(config, {"feed_forward_proj"}, "relu");
