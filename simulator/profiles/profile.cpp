@@ -8,7 +8,8 @@ namespace zeroplan::simulator {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr int kSteps = 3;  // the first creates states, the second meets its leftovers, the third repeats
+constexpr int kSteps =
+    4;  // the first creates states, the second meets its leftovers; by the fourth the allocator has settled
 
 /// cuBLAS takes 32 MiB per handle and stream from Hopper on, 8.125 MiB before; cuBLASLt 1 MiB (PyTorch's default).
 std::vector<std::uint64_t> gemm_workspaces(const planner::Machine* machine) {
