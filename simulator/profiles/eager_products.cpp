@@ -14,7 +14,6 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
   const Tensor input = autocast_to_16bit(t, x);
   const Tensor weight = t.cast_operand(call.weight, kAutocastCopies);
   const Tensor bias = call.bias ? t.cast_operand(*call.bias, kAutocastCopies) : Tensor();
-  t.touch_gemm();
   const std::uint64_t rows = input.elements() / std::max<std::uint64_t>(1, call.inputs);
   Tensor y = t.make(rows * call.outputs, input.dtype(), call.site);
   if (call.dequantises) t.make(weight.elements(), input.dtype(), kWeights);
@@ -23,7 +22,6 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
   t.record(y, {&input, &weight, &bias},
            [keep_input, keep_weight, n = input.elements(), dtype = input.dtype(), nw = weight.elements(),
             call](BackwardCall& c) {
-             c.tape.touch_gemm();
              const auto input_gradient = [&] {
                if (!c.needs(0)) return;
                const Tensor expanded = call.dequantises ? c.tape.make(nw, dtype, kWeights) : Tensor();
@@ -45,13 +43,11 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
 Tensor batched_product(EagerTape& t, const Tensor& a, const Tensor& b, std::uint64_t elements, SiteId site) {
   const Tensor x = autocast_to_16bit(t, a);
   const Tensor y = autocast_to_16bit(t, b);
-  t.touch_gemm();
   Tensor z = t.make(elements, x.dtype(), site);
   const Tensor keep_x = y.requires_grad() ? x.detached() : Tensor();
   const Tensor keep_y = x.requires_grad() ? y.detached() : Tensor();
   t.record(z, {&x, &y},
            [keep_x, keep_y, nx = x.elements(), ny = y.elements(), dtype = x.dtype(), site](BackwardCall& c) {
-             c.tape.touch_gemm();
              if (c.needs(1)) c.out[1] = c.tape.make(ny, dtype, ny > nx ? site : SiteId{kActivationGradients});
              if (c.needs(0)) c.out[0] = c.tape.make(nx, dtype, kActivationGradients);
            });

@@ -229,11 +229,11 @@ void EagerTape::exit_autocast() {
   autocast_copies_.clear();
 }
 
-void EagerTape::touch_gemm() {
-  bool& there = backward_depth_ > 0 ? backward_workspace_ : forward_workspace_;
-  if (there) return;
-  there = true;
-  for (const std::uint64_t bytes : gemm_workspaces_) log_.allocate(bytes, DType::kUint8, kWorkspace);
+void EagerTape::warm_up() {
+  constexpr int kThreads = 2;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    for (const std::uint64_t bytes : gemm_workspaces_) log_.allocate(bytes, DType::kUint8, kWorkspace);
+  }
 }
 
 void EagerTape::count_dependencies(NodeId root) {

@@ -74,6 +74,7 @@ PeakPrediction predict_peak(const ProfileRequest& request) {
   EagerModel model(tape, request.model, request.trained, settings);
   const std::unique_ptr<Framework> framework = make_framework(tape, model, request);
   log.begin(Phase::kLoad);
+  tape.warm_up();
   framework->load();
   for (int step = 0; step < kSteps; ++step) {
     log.begin_step();
