@@ -70,7 +70,8 @@ struct BlockModules {
   bool decoder_of_two = false;  ///< t5's second stack: causal, with cross attention
 };
 
-enum class NormStyle { kLayerNorm, kRms, kRmsFp32, kRmsOnePlus };
+/// kRmsOfInput (t5): the input in its own type is scaled, only its square is taken in fp32.
+enum class NormStyle { kLayerNorm, kRms, kRmsOfInput, kRmsFp32, kRmsOnePlus };
 enum class ActivationStyle { kFusedKeepsInput, kRelu, kGeluComposite, kQuickGelu };
 enum class RotaryStyle { kAbsent, kFull, kPartial };
 
@@ -85,13 +86,16 @@ struct FamilyStyle {
   bool causal = true;
   bool copies_attention_output = false;
   bool softmax_in_fp32 = true;
+  bool scaled_in_product = false;
   bool eager_only = false;   ///< the library has no fused attention for it
   bool upcasts_loss = true;  ///< logits.float() before the loss
   double logit_softcap = 0;
   double residual_dropout = 0;
   double attention_dropout = 0;
   double embedding_dropout = 0;
-  bool slices_qkv = false;  ///< phi3: three slices of one projection
+  bool casts_mlp_to_weight = false;  ///< t5: the last product's input is brought to its weight's type first
+  bool scales_head_input = false;    ///< t5 with a tied head
+  bool slices_qkv = false;           ///< phi3: three slices of one projection
 };
 
 /// The style of a decoder or encoder family; none if the lowering does not know how its blocks compute.

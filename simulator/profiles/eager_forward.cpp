@@ -34,6 +34,7 @@ Tensor EagerModel::apply(const Tensor& x, const NormModule& m, std::uint64_t wid
     return layer_norm(t_, x, rows, m.weight, has_bias ? std::optional(m.bias) : std::nullopt);
   }
   if (style_.norm == NormStyle::kRms) return rms_norm(t_, x, rows, m.weight);
+  if (style_.norm == NormStyle::kRmsOfInput) return rms_norm_of_input(t_, x, rows, m.weight);
   return rms_norm_in_fp32(t_, x, rows, m.weight, style_.norm == NormStyle::kRmsOnePlus);
 }
 
@@ -58,8 +59,12 @@ Tensor EagerModel::rotate(const Tensor& x, std::uint64_t head_size) {
   return rest.defined() ? concatenate(t_, {y, rest}, kQkv) : concatenate(t_, {y}, kQkv);
 }
 
-Tensor EagerModel::attend(const Tensor& x, const Tensor& memory, const AttentionModules& a, bool causal,
-                          const Tensor& mask) {
+Tensor EagerModel::cross_attend(const Tensor& x, const AttentionModules& a, const BlockContext& context) {
+  return attend(x, a, false, {.mask = {}, .bias = context.cross_bias, .cross_bias = {}, .memory = context.memory});
+}
+
+Tensor EagerModel::attend(const Tensor& x, const AttentionModules& a, bool causal, const BlockContext& context) {
+  const Tensor& memory = context.memory;
   const Tensor& source = memory.defined() ? memory : x;
   Tensor q, k, v;
   if (a.qkv.present()) {
@@ -119,12 +124,16 @@ Tensor EagerModel::attend(const Tensor& x, const Tensor& memory, const Attention
                      .fused_layout = a.qkv.present(),
                      .dropout = style_.attention_dropout,
                      .softmax_in_fp32 = style_.softmax_in_fp32,
-                     .mask = mask};
+                     .scaled_in_product = style_.scaled_in_product,
+                     .mask = context.mask,
+                     .bias = context.bias};
   const auto core = [&] {
     const bool eager = settings_.attention == planner::AttentionKind::kEager || style_.eager_only;
     Tensor y = eager ? eager_attention(t_, q, k, v, call) : fused_attention(t_, q, k, v, call);
     q = k = v = {};
-    if (!eager && style_.copies_attention_output) y = copy_layout(t_, y, kAttentionOutput);
+    // the 16-bit kernel lays its output out as it found q, which is head by head here; the fp32 one token by token
+    const bool by_heads = style_.copies_attention_output && y.dtype() != DType::kFp32;
+    if (!eager && by_heads) y = copy_layout(t_, y, kAttentionOutput);
     return y;
   };
   Tensor y = core();
@@ -167,6 +176,7 @@ Tensor EagerModel::feed_forward(const Tensor& x, const MlpModules& m) {
     y = apply(x, m.up, kMlpHidden);
     y = activate(y);
   }
+  if (style_.casts_mlp_to_weight) y = cast(t_, y, settings_.parameter_dtype, kMlpActivation);
   y = apply(y, m.down, kResidual);
   return dropout(t_, y, style_.residual_dropout, kResidual);
 }
@@ -231,14 +241,16 @@ Tensor EagerModel::mixture(const Tensor& x, const BlockModules& b) {
   return add(t_, result, shared, kResidual);
 }
 
-Tensor EagerModel::block(const Tensor& x, const BlockModules& b, const Tensor& mask, const Tensor& memory) {
+Tensor EagerModel::block(const Tensor& x, const BlockModules& b, const BlockContext& context) {
   const std::uint64_t width = x.elements() / tokens_;
   const bool causal = style_.causal || b.decoder_of_two;
+  const BlockContext self{
+      .mask = causal ? context.mask : Tensor(), .bias = context.bias, .cross_bias = {}, .memory = {}};
   const auto mlp = [&](const Tensor& input) {
     return b.experts.present() ? mixture(input, b) : feed_forward(input, b.mlp);
   };
   if (style_.norm_after_sublayer) {
-    Tensor h = attend(x, {}, b.attention, causal, mask);
+    Tensor h = attend(x, b.attention, causal, self);
     h = add(t_, h, x, kResidual);
     h = apply(h, b.after_attention, width);
     Tensor m = mlp(h);
@@ -247,7 +259,7 @@ Tensor EagerModel::block(const Tensor& x, const BlockModules& b, const Tensor& m
   }
   if (style_.parallel_residual) {
     const Tensor n = apply(x, b.before_attention, width);
-    const Tensor a = attend(n, {}, b.attention, causal, mask);
+    const Tensor a = attend(n, b.attention, causal, self);
     const Tensor m = b.before_mlp.present() ? mlp(apply(x, b.before_mlp, width)) : mlp(n);
     const Tensor sum = add(t_, m, a, kResidual);
     return add(t_, sum, x, kResidual);
@@ -255,13 +267,13 @@ Tensor EagerModel::block(const Tensor& x, const BlockModules& b, const Tensor& m
   Tensor h;
   {
     const Tensor n = b.before_attention.present() ? apply(x, b.before_attention, width) : x;
-    h = attend(n, {}, b.attention, causal, mask);
+    h = attend(n, b.attention, causal, self);
   }
   if (b.after_attention.present()) h = apply(h, b.after_attention, width);
   h = add(t_, x, h, kResidual);
   if (b.cross.present()) {
     const Tensor n = apply(h, b.before_cross, width);
-    const Tensor c = attend(n, memory, b.cross, false, {});
+    const Tensor c = cross_attend(n, b.cross, context);
     h = add(t_, h, c, kResidual);
   }
   Tensor m;
@@ -271,6 +283,32 @@ Tensor EagerModel::block(const Tensor& x, const BlockModules& b, const Tensor& m
   }
   if (b.after_mlp.present()) m = apply(m, b.after_mlp, width);
   return add(t_, h, m, kResidual);
+}
+
+Tensor EagerModel::checkpointed_block(const Tensor& x, const BlockModules& b, const BlockContext& context) {
+  // mask and rotary tables are arguments too: the segment holds them until it has run again
+  const auto segment = [this, &b, mask = context.mask, cosine = cosine_, sine = sine_](const std::vector<Tensor>& in) {
+    const Tensor outer_cosine = std::exchange(cosine_, cosine);
+    const Tensor outer_sine = std::exchange(sine_, sine);
+    Tensor y = block(in[0], b, {.mask = mask, .bias = in[1], .cross_bias = in[2], .memory = in[3]});
+    cosine_ = outer_cosine;
+    sine_ = outer_sine;
+    return y;
+  };
+  return t_.checkpoint({x, context.bias, context.cross_bias, context.memory}, segment);
+}
+
+void EagerModel::make_position_bias(const BlockModules& b, BlockContext& context) {
+  const std::uint64_t pairs = settings_.seq * settings_.seq;
+  const Tensor buckets = t_.make(pairs, DType::kInt64, kAttentionMask);
+  context.bias = embedding(t_, buckets, b.relative_bias, b.attention.heads);
+  if (!b.decoder_of_two) return;
+  const DType query_type = settings_.autocast ? DType::kBf16 : settings_.parameter_dtype;
+  context.cross_bias = t_.make(pairs * b.attention.heads, query_type, kAttentionMask);
+  if (settings_.recompute == planner::Recompute::kFull) {  // the library asks for a gradient then
+    t_.record(
+        context.cross_bias, {}, [](BackwardCall&) {}, true);
+  }
 }
 
 Tensor EagerModel::embed(const Embeddings& e, const Tensor& ids) {
@@ -286,16 +324,19 @@ Tensor EagerModel::embed(const Embeddings& e, const Tensor& ids) {
   return dropout(t_, x, style_.embedding_dropout, kResidual);
 }
 
-Tensor EagerModel::head(const Tensor& x, const Head& h, Tensor& logits) {
+Tensor EagerModel::head(Tensor x, const Head& h, Tensor& logits) {
   const std::uint64_t width = x.elements() / tokens_;
-  Tensor y = h.norm.present() ? apply(x, h.norm, width) : x;
+  if (h.norm.present()) x = apply(x, h.norm, width);
+  Tensor y = x;  // x is the model's output, which lives until the loss has been computed
   if (h.dense.present()) {
     y = apply(y, h.dense, kNormOutput);
-    y = pointwise(t_, y, Keeps::kInput, kMlpActivation);
-    y = apply(y, h.dense_norm, width);
+    if (h.dense_norm.present()) {
+      y = pointwise(t_, y, Keeps::kInput, kMlpActivation);
+      y = apply(y, h.dense_norm, width);
+    }
   }
   if (!h.output.present()) return mean_rows(t_, y, 1, kLossTerms);
-  if (model_.family == "t5") y = scale(t_, y, kResidual);
+  if (style_.scales_head_input) y = scale(t_, y, kResidual);
   logits = apply(y, h.output, kLogits);
   y = {};
   if (style_.logit_softcap > 0) {
@@ -306,18 +347,17 @@ Tensor EagerModel::head(const Tensor& x, const Head& h, Tensor& logits) {
   return cross_entropy(t_, logits, tokens_, style_.upcasts_loss);
 }
 
-Tensor EagerModel::run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks,
-                            const std::function<Tensor(const Tensor&)>& body) {
-  Tensor input = x;
-  if (x.defined()) {  // identity: the framework's hook on the gradient of the input
-    t_.record(input, {&x}, [&hooks, unit](BackwardCall& c) {
+Tensor EagerModel::run_unit(std::size_t unit, Tensor input, UnitHooks& hooks,
+                            const std::function<Tensor(Tensor)>& body) {
+  if (input.defined()) {  // identity: the framework's hook on the gradient of the input
+    const Tensor before = input;
+    t_.record(input, {&before}, [&hooks, unit](BackwardCall& c) {
       c.out[0] = std::move(c.grads[0]);
       hooks.after_backward(unit);
     });
   }
   hooks.before_forward(unit);
-  Tensor y = body(input);
-  input = {};
+  Tensor y = body(std::move(input));
   hooks.after_forward(unit);
   const Tensor inner = y;
   t_.record(y, {&inner}, [&hooks, unit](BackwardCall& c) {
@@ -330,42 +370,47 @@ Tensor EagerModel::run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks,
 ForwardResult EagerModel::forward(UnitHooks& hooks) {
   t_.set_gradient_hook([&hooks](ParameterId id) { hooks.gradient_ready(id); });
   if (settings_.autocast) t_.enter_autocast();
-  const Tensor ids = t_.make(tokens_, DType::kInt64, kInputs);
+  batch_ = t_.make(tokens_, DType::kInt64, kInputs);  // the batch lives until the next one
   const bool eager = settings_.attention == planner::AttentionKind::kEager || style_.eager_only;
   const bool two_stacks =
       std::any_of(blocks_.begin(), blocks_.end(), [](const BlockModules& b) { return b.decoder_of_two; });
   ForwardResult result;
-  Tensor x, memory, mask;
+  Tensor x;
+  BlockContext context;
+  const auto causal_mask = [&](DType dtype) {
+    return t_.make(settings_.micro_batch * settings_.seq * settings_.seq, dtype, kAttentionMask);
+  };
   const auto has_block = [&](std::size_t unit) { return blocks_[unit].attention.present(); };
   for (std::size_t unit = 0; unit < blocks_.size(); ++unit) {
     const models::UnitKind kind = model_.units[unit].kind;
     if (kind == models::UnitKind::kEmbedding && !x.defined() && !embeddings_.tables.empty() &&
         model_.units[unit].name.find("vision") == std::string::npos) {
-      x = run_unit(unit, {}, hooks, [&](const Tensor&) { return embed(embeddings_, ids); });
+      x = run_unit(unit, {}, hooks, [&](const Tensor& /*none*/) { return embed(embeddings_, batch_); });
       if (style_.rotary != RotaryStyle::kAbsent) {
         const std::uint64_t n = settings_.seq * std::max<std::uint64_t>(1, rotary_size_);
         cosine_ = t_.make(n, x.dtype(), kRotary);
         sine_ = t_.make(n, x.dtype(), kRotary);
       }
-      if (eager && style_.causal)
-        mask = t_.make(settings_.micro_batch * settings_.seq * settings_.seq, x.dtype(), kAttentionMask);
+      if (eager && style_.causal) context.mask = causal_mask(x.dtype());
     } else if (has_block(unit)) {
       const BlockModules& b = blocks_[unit];
       if (b.relative_bias != kNone) {  // one bias for all blocks of a stack
-        mask = embedding(t_, t_.make(settings_.seq * settings_.seq, DType::kInt64, kAttentionMask), b.relative_bias,
-                         b.attention.heads);
-        mask = add_number(t_, mask, kAttentionMask);
-        if (b.decoder_of_two && !memory.defined()) {
-          memory = std::move(x);
-          x = run_unit(unit, {}, hooks, [&](const Tensor&) { return embed(embeddings_, ids); });
+        if (b.decoder_of_two && !context.memory.defined()) {
+          context.memory = std::move(x);
+          x = run_unit(unit, {}, hooks, [&](const Tensor& /*none*/) { return embed(embeddings_, batch_); });
+          if (eager) context.mask = causal_mask(x.dtype());
         }
+        make_position_bias(b, context);
       }
-      const auto body = [this, &b, mask, memory](const Tensor& input) { return block(input, b, mask, memory); };
       x = run_unit(unit, x, hooks, [&](const Tensor& input) {
-        return settings_.recompute == planner::Recompute::kFull ? t_.checkpoint(input, body) : body(input);
+        return settings_.recompute == planner::Recompute::kFull ? checkpointed_block(input, b, context)
+                                                                : block(input, b, context);
       });
     } else if (kind == models::UnitKind::kHead) {
-      x = run_unit(unit, x, hooks, [&](const Tensor& input) { return head(input, head_, result.logits); });
+      context = {.mask = {}, .bias = {}, .cross_bias = {}, .memory = context.memory};  // locals of the body
+      cosine_ = sine_ = {};
+      x = run_unit(unit, std::move(x), hooks,
+                   [&](Tensor input) { return head(std::move(input), head_, result.logits); });
     } else if (other_norms_[unit].present() && x.defined() && two_stacks) {
       x = run_unit(unit, x, hooks,
                    [&](const Tensor& input) { return apply(input, other_norms_[unit], input.elements() / tokens_); });

@@ -66,19 +66,29 @@ class EagerModel {
                            std::initializer_list<std::string_view> candidates) const;
   NormModule bind_norm(const std::map<std::string, std::size_t, std::less<>>& names,
                        std::initializer_list<std::string_view> candidates) const;
-  Tensor run_unit(std::size_t unit, const Tensor& x, UnitHooks& hooks,
-                  const std::function<Tensor(const Tensor&)>& body);
+  Tensor run_unit(std::size_t unit, Tensor input, UnitHooks& hooks, const std::function<Tensor(Tensor)>& body);
 
   Tensor apply(const Tensor& x, const LinearModule& module, SiteId site, bool flat_input = false);
   Tensor apply(const Tensor& x, const NormModule& module, std::uint64_t width);
   Tensor rotate(const Tensor& x, std::uint64_t head_size);
-  Tensor attend(const Tensor& x, const Tensor& memory, const AttentionModules& a, bool causal, const Tensor& mask);
+  /// What blocks are handed beside their input.
+  struct BlockContext {
+    Tensor mask;        ///< eager attention: additive, one a sequence
+    Tensor bias;        ///< t5: position bias, one a head
+    Tensor cross_bias;  ///< t5: zeros of the same size for cross attention
+    Tensor memory;      ///< what cross attention reads
+  };
+  Tensor attend(const Tensor& x, const AttentionModules& a, bool causal, const BlockContext& context);
+  Tensor cross_attend(const Tensor& x, const AttentionModules& a, const BlockContext& context);
   Tensor feed_forward(const Tensor& x, const MlpModules& m);
   Tensor activate(const Tensor& x);
   Tensor mixture(const Tensor& x, const BlockModules& b);
-  Tensor block(const Tensor& x, const BlockModules& b, const Tensor& mask, const Tensor& memory);
+  Tensor block(const Tensor& x, const BlockModules& b, const BlockContext& context);
+  Tensor checkpointed_block(const Tensor& x, const BlockModules& b, const BlockContext& context);
+  /// The position bias of a t5 stack, and the zeros of its cross attention.
+  void make_position_bias(const BlockModules& b, BlockContext& context);
   Tensor embed(const Embeddings& e, const Tensor& ids);
-  Tensor head(const Tensor& x, const Head& h, Tensor& logits_out);
+  Tensor head(Tensor x, const Head& h, Tensor& logits_out);
 
   EagerTape& t_;
   const models::Model& model_;
@@ -97,7 +107,8 @@ class EagerModel {
   Head head_;
   std::vector<NormModule> other_norms_;  ///< by unit: a stack's final norm
   std::uint64_t rotary_size_ = 0;
-  Tensor cosine_, sine_;
+  Tensor cosine_, sine_;  ///< rotary tables, while blocks run
+  Tensor batch_;          ///< token ids, which are the labels too
 };
 
 }  // namespace zeroplan::simulator

@@ -68,6 +68,8 @@ Tensor layer_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, std::option
                   std::optional<ParameterId> bias);
 /// Transformers' RMSNorm of llama and its kin: fp32 inside, weight multiplied in the input's type.
 Tensor rms_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight);
+/// t5's: x itself is multiplied by the root, in the wider of the two types.
+Tensor rms_norm_of_input(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight);
 /// The variant of gemma, olmo2 and gpt_oss: the weight is multiplied in fp32, then cast. gemma adds 1 to the weight
 /// first.
 Tensor rms_norm_in_fp32(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight, bool one_plus);
@@ -87,8 +89,10 @@ struct AttentionCall {
   bool causal = true;
   bool fused_layout = false;  ///< q, k, v are views of one projection
   double dropout = 0;
-  bool softmax_in_fp32 = true;  ///< eager: the family upcasts scores
-  Tensor mask;                  ///< an additive mask that is handed in; undefined: none
+  bool softmax_in_fp32 = true;     ///< eager: the family upcasts scores
+  bool scaled_in_product = false;  ///< eager: no operator of its own scales the scores (bloom)
+  Tensor mask;                     ///< eager: an additive mask, one a sequence; undefined: none
+  Tensor bias;                     ///< t5's position bias, one a head for all sequences; undefined: none
 };
 /// scaled_dot_product_attention: one fused kernel, or the math path where no kernel takes the call.
 Tensor fused_attention(EagerTape& t, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionCall& call);

@@ -21,7 +21,7 @@ Tensor cast(EagerTape& t, const Tensor& x, DType dtype, SiteId site) {
 }
 
 Tensor autocast_to_16bit(EagerTape& t, const Tensor& x) {
-  return t.autocast() ? cast(t, x, DType::kBf16, kCastActivations) : x;
+  return t.autocast() && x.defined() ? cast(t, x, DType::kBf16, kCastActivations) : x;
 }
 
 Tensor add(EagerTape& t, const Tensor& x, const Tensor& y, SiteId site) {
@@ -176,13 +176,18 @@ Tensor layer_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, std::option
 
 namespace {
 
+/// 1 / sqrt(mean(x^2) + eps).
+Tensor root_of_rows(EagerTape& t, const Tensor& wide, std::uint64_t rows) {
+  Tensor variance = mean_rows(t, power(t, wide, kNormInternals), rows, kNormInternals);
+  variance = add_number(t, variance, kNormInternals);
+  return reciprocal_root(t, variance, kNormInternals);
+}
+
 /// x / sqrt(mean(x^2) + eps) in fp32.
 Tensor normalised(EagerTape& t, const Tensor& x, std::uint64_t rows) {
   const Tensor wide = cast(t, x, DType::kFp32, kNormInternals);
-  Tensor variance = mean_rows(t, power(t, wide, kNormInternals), rows, kNormInternals);
-  variance = add_number(t, variance, kNormInternals);
-  variance = reciprocal_root(t, variance, kNormInternals);
-  return multiply(t, wide, variance, kNormInternals);
+  const Tensor root = root_of_rows(t, wide, rows);
+  return multiply(t, wide, root, kNormInternals);
 }
 
 }  // namespace
@@ -191,6 +196,14 @@ Tensor rms_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId w
   Tensor y = normalised(t, x, rows);
   y = cast(t, y, x.dtype(), kNormInternals);
   return multiply(t, t.operand(weight), y, kNormOutput);
+}
+
+Tensor rms_norm_of_input(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight) {
+  const Tensor root = root_of_rows(t, cast(t, x, DType::kFp32, kNormInternals), rows);
+  Tensor y = multiply(t, x, root, kNormInternals);
+  const Tensor w = t.operand(weight);
+  y = cast(t, y, w.dtype(), kNormInternals);
+  return multiply(t, w, y, kNormOutput);
 }
 
 Tensor rms_norm_in_fp32(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight, bool one_plus) {

@@ -14,7 +14,6 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
   const Tensor input = autocast_to_16bit(t, x);
   const Tensor weight = t.cast_operand(call.weight, kAutocastCopies);
   const Tensor bias = call.bias ? t.cast_operand(*call.bias, kAutocastCopies) : Tensor();
-  t.touch_gemm();
   const std::uint64_t rows = input.elements() / std::max<std::uint64_t>(1, call.inputs);
   Tensor y = t.make(rows * call.outputs, input.dtype(), call.site);
   if (call.dequantises) t.make(weight.elements(), input.dtype(), kWeights);
@@ -23,7 +22,6 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
   t.record(y, {&input, &weight, &bias},
            [keep_input, keep_weight, n = input.elements(), dtype = input.dtype(), nw = weight.elements(),
             call](BackwardCall& c) {
-             c.tape.touch_gemm();
              const auto input_gradient = [&] {
                if (!c.needs(0)) return;
                const Tensor expanded = call.dequantises ? c.tape.make(nw, dtype, kWeights) : Tensor();
@@ -45,13 +43,11 @@ Tensor linear(EagerTape& t, const Tensor& x, const LinearCall& call) {
 Tensor batched_product(EagerTape& t, const Tensor& a, const Tensor& b, std::uint64_t elements, SiteId site) {
   const Tensor x = autocast_to_16bit(t, a);
   const Tensor y = autocast_to_16bit(t, b);
-  t.touch_gemm();
   Tensor z = t.make(elements, x.dtype(), site);
   const Tensor keep_x = y.requires_grad() ? x.detached() : Tensor();
   const Tensor keep_y = x.requires_grad() ? y.detached() : Tensor();
   t.record(z, {&x, &y},
            [keep_x, keep_y, nx = x.elements(), ny = y.elements(), dtype = x.dtype(), site](BackwardCall& c) {
-             c.tape.touch_gemm();
              if (c.needs(1)) c.out[1] = c.tape.make(ny, dtype, ny > nx ? site : SiteId{kActivationGradients});
              if (c.needs(0)) c.out[0] = c.tape.make(nx, dtype, kActivationGradients);
            });
@@ -87,6 +83,70 @@ Tensor embedding(EagerTape& t, const Tensor& indices, ParameterId table, std::ui
   return y;
 }
 
+namespace {
+
+/// x laid out head by head, as a batched product wants it: tokens lie outside heads, so that more than one sequence is
+/// copied.
+Tensor by_heads(EagerTape& t, const Tensor& x, std::uint64_t batch) {
+  return batch > 1 ? copy_layout(t, x, kQkv) : x;
+}
+
+void add_in_place(EagerTape& t, Tensor& x, const Tensor& y) {
+  const Tensor before = x;
+  t.record(x, {&before, &y}, [](BackwardCall& c) {
+    if (c.needs(0)) c.out[0] = c.grads[0];
+    if (c.needs(1)) c.out[1] = c.grads[0];
+  });
+}
+
+/// The bias as scaled_dot_product_attention gets it: with the causal part masked out (`where` keeps its condition), in
+/// the type that autocast gives it.
+Tensor additive_bias(EagerTape& t, const AttentionCall& call) {
+  if (!call.bias.defined() || !call.causal) return autocast_to_16bit(t, call.bias);
+  const Tensor allowed = t.make(call.queries * call.keys, DType::kBool, kAttentionMask);
+  Tensor y = t.make(call.bias.elements(), call.bias.dtype(), kAttentionMask);
+  t.record(y, {&call.bias}, [allowed, n = y.elements(), dtype = y.dtype()](BackwardCall& c) {
+    c.out[0] = c.tape.make(n, dtype, kActivationGradients);
+  });
+  return autocast_to_16bit(t, y);
+}
+
+/// The composite `_scaled_dot_product_attention_math`: everything in fp32, scores in memory. The casts of q, k and v
+/// live until it returns.
+Tensor math_attention(EagerTape& t, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
+                      const AttentionCall& call) {
+  const DType type = query.dtype();
+  const std::uint64_t group = call.heads / std::max<std::uint64_t>(1, call.kv_heads);
+  const std::uint64_t scores = call.batch * call.heads * call.queries * call.keys;
+  const Tensor q = cast(t, query, DType::kFp32, kQkv);
+  const Tensor k = cast(t, key, DType::kFp32, kQkv);
+  const Tensor v = cast(t, value, DType::kFp32, kQkv);
+  const Tensor scaled_q = scale(t, q, kQkv);
+  const Tensor mask =
+      !bias.defined() && call.causal ? t.make(call.queries * call.keys, DType::kFp32, kAttentionMask) : bias;
+  const Tensor wide_k = repeat(t, k, group, kQkv);
+  const Tensor wide_v = repeat(t, v, group, kQkv);
+  Tensor a;
+  {
+    const Tensor rows_q = by_heads(t, scaled_q, call.batch);
+    Tensor rows_k = scale(t, wide_k, kQkv);
+    if (group == 1) rows_k = by_heads(t, rows_k, call.batch);
+    a = batched_product(t, rows_q, rows_k, scores, kAttentionScores);
+  }
+  if (mask.defined()) add_in_place(t, a, mask);
+  a = softmax(t, a, false, kAttentionScores);
+  Tensor y;
+  {
+    const Tensor rows_v = group == 1 ? by_heads(t, wide_v, call.batch) : wide_v;
+    y = batched_product(t, a, rows_v, call.batch * call.queries * call.heads * call.value_size, kAttentionOutput);
+  }
+  y = cast(t, y, type, kAttentionOutput);
+  const Tensor weights = cast(t, a.detached(), type, kAttentionScores);  // its second result, which nobody reads
+  return y;
+}
+
+}  // namespace
+
 Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, const Tensor& value,
                        const AttentionCall& call) {
   const Tensor q = autocast_to_16bit(t, query);
@@ -97,22 +157,13 @@ Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, con
   const bool half = q.dtype() != DType::kFp32;
   const bool grouped = call.kv_heads != call.heads;
   const std::uint64_t group = call.heads / std::max<std::uint64_t>(1, call.kv_heads);
-  if (!half && grouped) {  // no fp32 kernel takes grouped heads: the math path, with scores in memory
-    const std::uint64_t scores = call.batch * call.heads * call.queries * call.keys;
-    Tensor wide_k = repeat(t, k, group, kQkv);
-    const Tensor wide_v = repeat(t, v, group, kQkv);
-    const Tensor bias = call.causal ? t.make(call.queries * call.keys, q.dtype(), kAttentionMask) : Tensor();
-    const Tensor scaled_q = scale(t, q, kQkv);
-    wide_k = scale(t, wide_k, kQkv);
-    Tensor a = batched_product(t, scaled_q, wide_k, scores, kAttentionScores);
-    wide_k = {};
-    a = softmax(t, a, false, kAttentionScores);
-    Tensor y = batched_product(t, a, wide_v, out_elements, kAttentionOutput);
+  // no fp32 kernel takes grouped heads, and none a mask that asks for a gradient
+  const Tensor bias = additive_bias(t, call);
+  if ((!half && grouped) || bias.requires_grad()) {
+    const bool outer = t.suspend_autocast(true);  // it is one operator to autocast
+    const Tensor y = math_attention(t, q, k, v, bias, call);
+    t.suspend_autocast(outer);
     return copy_layout(t, y, kAttentionOutput);
-  }
-  Tensor mask = call.mask;
-  if (mask.defined() && half) {  // the kernel reads the mask in its own type, padded to whole vectors
-    mask = cast(t, mask.detached(), q.dtype(), kAttentionMask);
   }
   Tensor y = t.make(out_elements, q.dtype(), kAttentionOutput);
   const std::uint64_t statistics = half ? rows * call.heads
@@ -123,7 +174,7 @@ Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, con
   const Tensor seed = t.make(1, DType::kInt64, kAttentionStatistics);
   const Tensor offset = t.make(1, DType::kInt64, kAttentionStatistics);
   t.record(y, {&q, &k, &v},
-           [q = q.detached(), k = k.detached(), v = v.detached(), y, log_sum_exp, seed, offset, mask, half, grouped,
+           [q = q.detached(), k = k.detached(), v = v.detached(), y, log_sum_exp, seed, offset, bias, half, grouped,
             group, statistics](BackwardCall& c) {
              const auto gradient = [&](std::uint64_t n, DType dtype) {
                return c.tape.make(n, dtype, kActivationGradients);
@@ -158,7 +209,8 @@ Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const T
     const Tensor k_rows = copies && group == 1 ? copy_layout(t, k16, kQkv) : k16;
     a = batched_product(t, q_rows, k_rows, scores, kAttentionScores);
   }
-  a = scale(t, a, kAttentionScores);
+  if (!call.scaled_in_product) a = scale(t, a, kAttentionScores);
+  if (call.bias.defined()) a = add(t, a, call.bias, kAttentionScores);
   if (call.mask.defined()) a = add(t, a, call.mask, kAttentionScores);
   a = softmax(t, a, call.softmax_in_fp32, kAttentionScores);
   a = cast(t, a, value_type, kAttentionScores);
@@ -172,17 +224,19 @@ Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const T
 
 Tensor cross_entropy(EagerTape& t, const Tensor& logits, std::uint64_t tokens, bool upcast) {
   const Tensor targets = t.make(tokens, DType::kInt64, kInputs);
-  const bool wide_type = upcast || t.autocast();  // cross_entropy is on autocast's fp32 list
-  const Tensor wide = wide_type ? cast(t, logits, DType::kFp32, kLogits) : logits;
-  Tensor probabilities = t.make(wide.elements(), wide.dtype(), kLossTerms);
+  const Tensor wide = upcast ? cast(t, logits, DType::kFp32, kLogits) : logits;
+  Tensor probabilities = t.make(wide.elements(), wide.dtype(), kLossTerms);  // log_softmax in the type it is given
   t.record(probabilities, {&wide}, [kept = probabilities, n = wide.elements(), dtype = wide.dtype()](BackwardCall& c) {
     c.out[0] = c.tape.make(n, dtype, kLossTerms);
   });
-  Tensor loss = t.make(1, wide.dtype(), kLossTerms);
-  const Tensor weight = t.make(1, wide.dtype(), kLossTerms);
-  t.record(loss, {&probabilities},
-           [kept = probabilities.detached(), targets, weight, n = wide.elements(),
-            dtype = wide.dtype()](BackwardCall& c) { c.out[0] = c.tape.make(n, dtype, kLossTerms); });
+  // nll_loss is on autocast's fp32 list, so that 16-bit probabilities get a wide copy, which it keeps
+  const Tensor input = t.autocast() ? cast(t, probabilities, DType::kFp32, kLossTerms) : probabilities;
+  probabilities = {};
+  Tensor loss = t.make(1, input.dtype(), kLossTerms);
+  const Tensor weight = t.make(1, input.dtype(), kLossTerms);
+  t.record(loss, {&input}, [kept = input.detached(), targets, weight](BackwardCall& c) {
+    c.out[0] = c.tape.make(kept.elements(), kept.dtype(), kLossTerms);
+  });
   return loss;
 }
 

@@ -70,8 +70,8 @@ Tensor Tensor::as_slice(std::uint64_t elements) const {
   return t;
 }
 
-EagerTape::EagerTape(MemoryLog& log, std::uint64_t gemm_workspace_bytes)
-    : log_(log), gemm_workspace_bytes_(gemm_workspace_bytes) {}
+EagerTape::EagerTape(MemoryLog& log, std::vector<std::uint64_t> gemm_workspaces)
+    : log_(log), gemm_workspaces_(std::move(gemm_workspaces)) {}
 
 void EagerTape::release_storage(std::uint32_t id) {
   Storage& s = storages_[id];
@@ -143,6 +143,10 @@ Edge EagerTape::edge_to(const Tensor& input) const {
 }
 
 void EagerTape::record(Tensor& output, std::initializer_list<const Tensor*> inputs, Backward backward, bool always) {
+  record_from(output, {inputs.begin(), inputs.size()}, std::move(backward), always);
+}
+
+void EagerTape::record_from(Tensor& output, std::span<const Tensor* const> inputs, Backward backward, bool always) {
   const bool asked =
       always || std::any_of(inputs.begin(), inputs.end(), [](const Tensor* t) { return t->requires_grad(); });
   if (!grad_enabled_ || !asked) return;
@@ -154,9 +158,10 @@ void EagerTape::record(Tensor& output, std::initializer_list<const Tensor*> inpu
   }
   node.grads.resize(1);
   node.run = std::move(backward);
-  output.node_ = id;
+  const NodeId before = std::exchange(output.node_, id);  // an output that shares its input's storage had a node
   output.output_ = 0;
   retain_node(id);
+  if (before != kNone) release_node(before);
 }
 
 void EagerTape::record(std::initializer_list<Tensor*> outputs, std::initializer_list<const Tensor*> inputs,
@@ -168,8 +173,9 @@ void EagerTape::record(std::initializer_list<Tensor*> outputs, std::initializer_
   std::uint8_t index = 0;
   for (Tensor* output : outputs) {
     if (index > 0) {
-      output->node_ = first.node_;
+      const NodeId before = std::exchange(output->node_, first.node_);
       retain_node(first.node_);
+      if (before != kNone) release_node(before);
     }
     output->output_ = index++;
   }
@@ -223,11 +229,11 @@ void EagerTape::exit_autocast() {
   autocast_copies_.clear();
 }
 
-void EagerTape::touch_gemm() {
-  bool& there = backward_depth_ > 0 ? backward_workspace_ : forward_workspace_;
-  if (there || gemm_workspace_bytes_ == 0) return;
-  there = true;
-  log_.allocate(gemm_workspace_bytes_, DType::kUint8, kWorkspace);
+void EagerTape::warm_up() {
+  constexpr int kThreads = 2;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    for (const std::uint64_t bytes : gemm_workspaces_) log_.allocate(bytes, DType::kUint8, kWorkspace);
+  }
 }
 
 void EagerTape::count_dependencies(NodeId root) {
@@ -257,9 +263,7 @@ void EagerTape::add_into(Tensor& slot, Tensor grad) {
   if (!slot.defined()) {
     slot = std::move(grad);
   } else if (sole_owner(slot)) {
-    grad = {};  // slot.add_(grad)
-  } else if (sole_owner(grad)) {
-    slot = std::move(grad);  // grad.add_(slot)
+    grad = {};  // slot.add_(grad); the engine never adds into the gradient that comes second
   } else {
     Tensor sum = make(slot.elements(), slot.dtype(), kActivationGradients);
     slot = std::move(sum);
@@ -347,29 +351,39 @@ void EagerTape::backward(Tensor root, Tensor grad) {
   release_node(root_node);
 }
 
-Tensor EagerTape::checkpoint(const Tensor& input, const std::function<Tensor(const Tensor&)>& function) {
-  if (!grad_enabled_) return function(input);
+Tensor EagerTape::checkpoint(const std::vector<Tensor>& inputs, const Segment& segment) {
+  if (!grad_enabled_) return segment(inputs);
+  std::vector<Tensor> saved;
+  std::vector<const Tensor*> edges;
+  for (const Tensor& input : inputs) {
+    saved.push_back(input.detached());
+    edges.push_back(&input);
+  }
   grad_enabled_ = false;
-  Tensor output = function(input.detached());
+  Tensor output = segment(saved);
   grad_enabled_ = true;
-  const bool in_autocast = autocast();
-  const auto recompute = [this, function, saved = input.detached(), in_autocast](BackwardCall& call) {
-    Tensor leaf_grad;
-    Tensor leaf = saved;
-    leaf.node_ = new_node();
-    retain_node(leaf.node_);
-    nodes_[leaf.node_].leaf = &leaf_grad;
-    nodes_[leaf.node_].grads.resize(1);
+  const auto recompute = [this, segment, saved, in_autocast = autocast()](BackwardCall& call) {
+    std::vector<Tensor> gradients(saved.size());
+    std::vector<Tensor> leaves = saved;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      if (!leaves[i].defined()) continue;
+      leaves[i].node_ = new_node();
+      retain_node(leaves[i].node_);
+      nodes_[leaves[i].node_].leaf = &gradients[i];
+      nodes_[leaves[i].node_].grads.resize(1);
+    }
     grad_enabled_ = true;
     if (in_autocast) enter_autocast();
-    Tensor again = function(leaf);
+    Tensor again = segment(leaves);
     if (in_autocast) exit_autocast();
     grad_enabled_ = false;
-    leaf = {};
+    leaves.clear();
     if (again.requires_grad()) backward(std::move(again), std::move(call.grads[0]));
-    if (call.needs(0)) call.out[0] = std::move(leaf_grad);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (call.needs(i)) call.out[i] = std::move(gradients[i]);
+    }
   };
-  record(output, {&input}, recompute, true);
+  record_from(output, edges, recompute, true);
   return output;
 }
 

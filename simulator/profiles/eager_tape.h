@@ -9,6 +9,7 @@
 #include <functional>
 #include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <boost/container/small_vector.hpp>
@@ -84,12 +85,16 @@ struct GraphParameter {
   Tensor autocast_copy;  ///< the 16-bit copy while the autocast cache lives
 };
 
+/// A part of the forward pass that is run again in the backward pass.
+using Segment = std::function<Tensor(const std::vector<Tensor>&)>;
+
 /// Called when a parameter's gradient has been written; may take it away.
 using GradientHook = std::function<void(ParameterId)>;
 
 class EagerTape {
  public:
-  EagerTape(MemoryLog& log, std::uint64_t gemm_workspace_bytes);
+  /// `gemm_workspaces`: bytes of what matrix libraries keep for each thread that calls them.
+  EagerTape(MemoryLog& log, std::vector<std::uint64_t> gemm_workspaces);
   EagerTape(const EagerTape&) = delete;
   EagerTape& operator=(const EagerTape&) = delete;
 
@@ -113,18 +118,22 @@ class EagerTape {
 
   bool grad_enabled() const { return grad_enabled_; }
   void set_grad_enabled(bool on) { grad_enabled_ = on; }
-  bool autocast() const { return autocast_depth_ > 0; }
+  bool autocast() const { return autocast_depth_ > 0 && !autocast_suspended_; }
   void enter_autocast() { ++autocast_depth_; }
+  /// Composite operators on autocast's list run their parts without it. Returns what was set.
+  bool suspend_autocast(bool on) { return std::exchange(autocast_suspended_, on); }
   /// The outermost exit drops the weight copies, except those that the graph keeps.
   void exit_autocast();
 
-  /// Matrix libraries take a workspace per thread that calls them: the forward and the backward thread.
-  void touch_gemm();
+  /// Matrix libraries take a workspace for each thread that calls them: the forward and the backward thread. They are
+  /// there before the model is made (measured runs hold 66 MiB before their first weight), so that workspaces do not
+  /// split the segments of a step.
+  void warm_up();
 
   /// Runs the graph behind `root` backward; `grad` is moved in. Nested calls are fine (recomputation).
   void backward(Tensor root, Tensor grad);
-  /// Forward computed without a graph, and again when its gradient comes. `function` maps the input to the output.
-  Tensor checkpoint(const Tensor& input, const std::function<Tensor(const Tensor&)>& function);
+  /// Forward computed without a graph, and again when its gradient comes. `segment` maps the inputs to the output.
+  Tensor checkpoint(const std::vector<Tensor>& inputs, const Segment& segment);
 
  private:
   friend class Tensor;
@@ -152,6 +161,7 @@ class EagerTape {
   void release_node(NodeId id);
   NodeId new_node();
   Edge edge_to(const Tensor& input) const;
+  void record_from(Tensor& output, std::span<const Tensor* const> inputs, Backward backward, bool always);
   void count_dependencies(NodeId root);
   void run_node(NodeId id);
   void accumulate_parameter(ParameterId id, Tensor grad);
@@ -161,9 +171,7 @@ class EagerTape {
   bool sole_owner(const Tensor& t) const { return t.storage_ != kNone && !t.view_ && storages_[t.storage_].refs == 1; }
 
   MemoryLog& log_;
-  std::uint64_t gemm_workspace_bytes_;
-  bool forward_workspace_ = false;
-  bool backward_workspace_ = false;
+  std::vector<std::uint64_t> gemm_workspaces_;
   std::vector<Storage> storages_;
   std::vector<std::uint32_t> free_storages_;
   std::deque<Node> nodes_;
@@ -177,6 +185,7 @@ class EagerTape {
   std::uint64_t next_visit_ = 1;
   unsigned backward_depth_ = 0;
   unsigned autocast_depth_ = 0;
+  bool autocast_suspended_ = false;
   bool grad_enabled_ = true;
   std::vector<std::pair<std::uint64_t, NodeId>>* ready_ = nullptr;  ///< heap of the running backward pass
 };

@@ -59,7 +59,7 @@ std::optional<FamilyStyle> layer_norm_decoder(const std::string& family, const J
   } else if (family == "opt") {
     activation = "relu";
   } else if (family == "bloom") {
-    s.eager_only = true;
+    s.eager_only = s.scaled_in_product = true;
   } else if (family == "gpt_neox" || family == "gptj" || family == "phi") {
     s.rotary = RotaryStyle::kPartial;
     s.copies_attention_output = true;
@@ -137,7 +137,10 @@ std::optional<FamilyStyle> family_style(const models::Model& model) {
   if (family == "t5") {
     s.rotary = RotaryStyle::kAbsent;
     s.causal = s.upcasts_loss = false;
-    s.eager_only = true;
+    s.norm = NormStyle::kRmsOfInput;
+    s.softmax_in_fp32 = false;
+    s.casts_mlp_to_weight = true;
+    s.scales_head_input = config_flag(config, "tie_word_embeddings", true);
     const std::string kind = config_text(config, {"feed_forward_proj"}, "relu");
     s.activation = kind == "gated-gelu" ? ActivationStyle::kGeluComposite : activation_of(kind);
     s.residual_dropout = s.embedding_dropout = s.attention_dropout = config_number(config, {"dropout_rate"}, 0);

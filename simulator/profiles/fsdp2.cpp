@@ -53,7 +53,9 @@ class Fsdp2 : public Framework {
   }
   void after_forward(std::size_t unit) override {
     if (group_of_[unit] != 0 && request_.spec.reshard) reshard(groups_[group_of_[unit]]);
-    if (unit + 1 == group_of_.size() && request_.spec.reshard) reshard(groups_[0]);
+    if (unit + 1 < group_of_.size()) return;
+    gathered_ = {};
+    if (request_.spec.reshard) reshard(groups_[0]);
   }
 
   void begin_backward() override {
@@ -102,11 +104,16 @@ class Fsdp2 : public Framework {
   }
 
   Tensor gather(const Group& g) {
-    Tensor staging;  // shards come from the host
-    if (offload_) staging = tape_.make(g.padded / ranks_, shard_dtype_, kGatherBuffers, kGatherStream);
-    Tensor cast_shards;
-    if (compute_dtype_ != shard_dtype_)
-      cast_shards = tape_.make(g.padded / ranks_, compute_dtype_, kGatherBuffers, kGatherStream);
+    std::vector<Tensor> inputs;
+    if (offload_) {  // each shard comes from the host, then is cast
+      for (const ParameterId id : g.parameters) {
+        inputs.push_back(tape_.make(local(id), shard_dtype_, kGatherBuffers, kGatherStream));
+        if (compute_dtype_ == shard_dtype_) continue;
+        inputs.back() = tape_.make(local(id), compute_dtype_, kGatherBuffers, kGatherStream);
+      }
+    } else if (compute_dtype_ != shard_dtype_) {  // one flat cast of all shards
+      inputs.push_back(tape_.make(g.padded / ranks_, compute_dtype_, kGatherBuffers, kGatherStream));
+    }
     return tape_.make(g.padded, compute_dtype_, kGatherBuffers, kGatherStream);
   }
   void prefetch(std::size_t group) {
@@ -118,11 +125,11 @@ class Fsdp2 : public Framework {
     if (!g.unsharded.empty()) return;
     Tensor output = g.gathering.defined() ? std::move(g.gathering) : gather(g);
     g.gathering = {};
-    gathered_ = {};
     for (const ParameterId id : g.parameters) {
       g.unsharded.push_back(tape_.make(local(id) * ranks_, compute_dtype_, kGathered));
     }
-    if (forward) gathered_ = std::move(output);  // kept until the next group's copies have been made
+    gathered_ = {};  // in forward the output lives until the next group's copies have been made
+    if (forward) gathered_ = std::move(output);
   }
   void reshard(Group& g) { g.unsharded.clear(); }
 

@@ -8,15 +8,16 @@ namespace zeroplan::simulator {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr int kSteps = 3;  // the first creates states, the second meets its leftovers, the third repeats
+constexpr int kSteps =
+    4;  // the first creates states, the second meets its leftovers; by the fourth the allocator has settled
 
-/// cuBLAS takes 32 MiB per handle and stream from Hopper on, 8.125 MiB before.
-std::uint64_t gemm_workspace(const planner::Machine* machine) {
+/// cuBLAS takes 32 MiB per handle and stream from Hopper on, 8.125 MiB before; cuBLASLt 1 MiB (PyTorch's default).
+std::vector<std::uint64_t> gemm_workspaces(const planner::Machine* machine) {
   constexpr std::uint64_t kBeforeHopper = 8'519'680;
-  if (machine == nullptr) return 32 * kMiB;
+  if (machine == nullptr) return {32 * kMiB, kMiB};
   const std::string& name = machine->name;
   const bool older = name.find("a100") != name.npos || name.find("v100") != name.npos || name.find("rtx") != name.npos;
-  return older ? kBeforeHopper : 32 * kMiB;
+  return {older ? kBeforeHopper : 32 * kMiB, kMiB};
 }
 
 DType parameter_dtype(const planner::TrainingSpec& spec) {
@@ -63,7 +64,7 @@ std::unique_ptr<Framework> make_framework(EagerTape& tape, const EagerModel& mod
 
 PeakPrediction predict_peak(const ProfileRequest& request) {
   MemoryLog log(request.allocator);
-  EagerTape tape(log, gemm_workspace(request.machine));
+  EagerTape tape(log, gemm_workspaces(request.machine));
   const PassSettings settings{.micro_batch = request.strategy.micro_batch,
                               .seq = request.spec.seq,
                               .parameter_dtype = parameter_dtype(request.spec),
@@ -73,6 +74,7 @@ PeakPrediction predict_peak(const ProfileRequest& request) {
   EagerModel model(tape, request.model, request.trained, settings);
   const std::unique_ptr<Framework> framework = make_framework(tape, model, request);
   log.begin(Phase::kLoad);
+  tape.warm_up();
   framework->load();
   for (int step = 0; step < kSteps; ++step) {
     log.begin_step();
