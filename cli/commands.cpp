@@ -13,6 +13,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_launch_command());
   commands.push_back(make_calibrate_command());
   commands.push_back(make_convert_command());
+  commands.push_back(make_pack_command());
   return commands;
 }
 
