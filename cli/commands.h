@@ -10,6 +10,7 @@ namespace zeroplan::cli {
 
 std::unique_ptr<Command> make_estimate_command();
 std::unique_ptr<Command> make_plan_command();
+std::unique_ptr<Command> make_tune_command();
 std::unique_ptr<Command> make_simulate_command();
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_eval_command();

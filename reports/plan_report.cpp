@@ -19,16 +19,16 @@ Json limit_json(const planner::FitResult& fit) {
   return fit.limit ? Json(planner::name_of(*fit.limit)) : Json(nullptr);
 }
 
-Json tier_json(const PlanChoice& choice, Tier tier) {
-  const planner::TierPlan& t = choice.plan.tier(tier);
-  const planner::Machine& machine = choice.plan.machine;
-  const std::uint64_t ranks = choice.plan.training.ranks_per_node();
+Json tier_json(const planner::Plan& plan, Tier tier) {
+  const planner::TierPlan& t = plan.tier(tier);
+  const planner::Machine& machine = plan.machine;
+  const std::uint64_t ranks = plan.training.ranks_per_node();
   const auto budget = tier == Tier::kDevice ? machine.device_bytes
                       : tier == Tier::kHost ? machine.host_bytes
                                             : machine.disk_bytes;
   const Bytes need = tier == Tier::kDevice ? t.arena + machine.context_bytes : t.arena * ranks;
   Json holders = Json::array();
-  for (const auto& holder : planner::holders_by_kind(choice.plan, tier)) {
+  for (const auto& holder : planner::holders_by_kind(plan, tier)) {
     holders.push_back({{"name", holder.name}, {"bytes", holder.bytes.count()}});
   }
   return {{"budget_bytes", budget ? Json(budget->count()) : Json(nullptr)},
@@ -96,16 +96,31 @@ std::string tier_line(const PlanChoice& choice, Tier tier) {
 
 }  // namespace
 
+Json tiers_json(const planner::Plan& plan) {
+  Json tiers = Json::object();
+  for (const Tier tier : kTiers) tiers[std::string(planner::name_of(tier))] = tier_json(plan, tier);
+  return tiers;
+}
+
+Json strategy_json(const planner::TrainingSpec& training, const planner::Strategy& strategy) {
+  Json document = strategy.to_json();
+  document["precision"] = planner::name_of(training.precision);
+  document["method"] = planner::name_of(training.method);
+  document["quant"] =
+      training.method == planner::Method::kQlora ? Json(planner::name_of(training.quant)) : Json(nullptr);
+  document["seq"] = training.seq;
+  document["optimizer"] = planner::name_of(training.optimizer);
+  return document;
+}
+
+Json predicted_json(const planner::RunRecord& record) {
+  return {{"step_s", record.step.value()},
+          {"tokens_per_s", record.tokens_per_s},
+          {"exposed_comm_s", record.exposed_comm.value()}};
+}
+
 Json plan_document(const PlanChoice& choice, Json params, Json states) {
   const planner::Plan& plan = choice.plan;
-  Json strategy = plan.strategy.to_json();
-  strategy["precision"] = planner::name_of(plan.training.precision);
-  strategy["method"] = planner::name_of(plan.training.method);
-  strategy["quant"] = nullptr;
-  strategy["seq"] = plan.training.seq;
-  strategy["optimizer"] = planner::name_of(plan.training.optimizer);
-  Json tiers = Json::object();
-  for (const Tier tier : kTiers) tiers[std::string(planner::name_of(tier))] = tier_json(choice, tier);
   return {{"model", {{"name", plan.model.name}, {"family", plan.model.family}, {"source", plan.model.source}}},
           {"params", std::move(params)},
           {"framework", planner::name_of(plan.training.framework)},
@@ -114,12 +129,9 @@ Json plan_document(const PlanChoice& choice, Json params, Json states) {
           {"states", std::move(states)},
           {"fits", planner::name_of(choice.fit.verdict)},
           {"limit", limit_json(choice.fit)},
-          {"strategy", std::move(strategy)},
-          {"tiers", std::move(tiers)},
-          {"predicted",
-           {{"step_s", choice.predicted.step.value()},
-            {"tokens_per_s", choice.predicted.tokens_per_s},
-            {"exposed_comm_s", choice.predicted.exposed_comm.value()}}},
+          {"strategy", strategy_json(plan.training, plan.strategy)},
+          {"tiers", tiers_json(plan)},
+          {"predicted", predicted_json(choice.predicted)},
           {"alternatives", alternatives_json(choice)},
           {"why", choice.why},
           {"notes", plan.model.notes}};

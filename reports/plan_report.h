@@ -6,6 +6,15 @@
 
 namespace zeroplan::reports {
 
+/// `tiers` of a plan: budgets and needs per node on host and disk, per rank on the device; arenas and bounds per rank.
+Json tiers_json(const planner::Plan& plan);
+
+/// `strategy`: every decision, and the facts of the run that users take for decisions.
+Json strategy_json(const planner::TrainingSpec& training, const planner::Strategy& strategy);
+
+/// `predicted`: step, tokens/s, communication that is not hidden.
+Json predicted_json(const planner::RunRecord& record);
+
 /// The keys `model, params, framework, gpus, nodes, states, fits, limit, strategy, tiers, predicted, alternatives, why,
 /// notes`. `params` and `states` come from the estimate of the same run.
 Json plan_document(const planner::PlanChoice& choice, Json params, Json states);

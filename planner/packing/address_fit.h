@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <span>
 #include <vector>
@@ -26,9 +27,12 @@ struct FitFromTop {
 template <class Relation>
 class AddressFit {
  public:
-  /// \param pinned  fixed offsets or kNotPinned; empty if none is
-  AddressFit(Relation relation, std::span<const std::uint64_t> pinned)
-      : relation_(std::move(relation)), pinned_(pinned), offsets_(relation_.count(), kNotPinned) {
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  /// \param pinned    fixed offsets or kNotPinned; empty if none is
+  /// \param deadline  what is not placed by then is stacked on top
+  AddressFit(Relation relation, std::span<const std::uint64_t> pinned, Deadline deadline = Deadline::max())
+      : relation_(std::move(relation)), pinned_(pinned), deadline_(deadline), offsets_(relation_.count(), kNotPinned) {
     placed_.reserve(relation_.count());
   }
 
@@ -41,7 +45,12 @@ class AddressFit {
       if (is_pinned(b)) put(b, pinned_[b]);
     }
     for (const std::uint32_t b : order) {
-      if (!is_pinned(b)) place_one(b, top);
+      if (is_pinned(b)) continue;
+      if (deadline_ != Deadline::max() && std::chrono::steady_clock::now() >= deadline_) {
+        put(b, relation_.size(b) == 0 ? 0 : height_);
+      } else {
+        place_one(b, top);
+      }
     }
     return height_;
   }
@@ -102,6 +111,7 @@ class AddressFit {
 
   Relation relation_;
   std::span<const std::uint64_t> pinned_;
+  Deadline deadline_;
   std::vector<std::uint64_t> offsets_;  ///< kNotPinned while not placed
   std::vector<Placed> placed_;          ///< by begin
   std::uint64_t height_ = 0;

@@ -1,0 +1,77 @@
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/run_flags.h"
+#include "models/core/file_io.h"
+#include "models/core/text.h"
+#include "models/load_model.h"
+#include "planner/plan_json.h"
+#include "reports/tune_report.h"
+#include "simulator/evaluator.h"
+
+namespace zeroplan::cli {
+namespace {
+
+/// `tune MODEL --machine MACHINE`
+class TuneCommand : public Command {
+ public:
+  std::string name() const override { return "tune"; }
+  std::string description() const override { return "the fastest strategies that fit a machine, ranked, and why"; }
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("MODEL", model_, "a folder with config.json, a config file, a .safetensors file, or a preset")
+        ->required();
+    app.add_option("--top", top_, "how many strategies are ranked (10)");
+    app.add_option("-o,--output", output_, "file to which the plan of rank 1 is written");
+    flags_.add_to(app);
+  }
+
+  Answer run(const GlobalOptions&) override {
+    const auto begin = std::chrono::steady_clock::now();
+    planner::TuneOptions options;
+    options.top = parse_count(top_, "--top");
+    if (options.top == 0 || options.top > kMostRanked) {
+      throw Error(ErrorCode::kUsage, fmt::format("--top {}: expected 1 to {}", top_, kMostRanked))
+          .at({.key = "--top", .value = top_});
+    }
+    const models::Model model = models::load_model(model_);
+    const RunRequest request = flags_.resolve(&model);
+    if (!request.machine) {
+      throw Error(ErrorCode::kUsage, "tune needs --machine")
+          .hint("for example --machine h200,gpus=8 or --machine local");
+    }
+    if (request.stages.size() > 1) options.grid.stages = request.stages;
+    const simulator::SimulationEvaluator evaluator;
+    const planner::TuneResult result =
+        planner::tune(model, *request.machine, request.training, request.fixed, evaluator, options);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    const reports::TuneSubject subject{model, *request.machine, request.training, elapsed.count()};
+    Answer answer;
+    answer.document = reports::tune_document(result, subject);
+    answer.text = reports::tune_text(result, subject);
+    answer.exit_code = result.ranked.empty() ? kExitNo : kExitDone;
+    if (!result.ranked.empty() && !output_.empty()) {
+      write_file_atomically(output_, planner::plan_to_text(result.ranked.front().plan));
+      answer.text += fmt::format("\n  plan of rank 1 written to {}\n", output_);
+    }
+    return answer;
+  }
+
+ private:
+  static constexpr std::uint64_t kMostRanked = 1000;
+
+  std::string model_;
+  std::string top_ = "10";
+  std::string output_;
+  RunFlags flags_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_tune_command() {
+  return std::make_unique<TuneCommand>();
+}
+
+}  // namespace zeroplan::cli
