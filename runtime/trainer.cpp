@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/checkpoint/checkpoint_directory.h"
+
 namespace zeroplan::runtime {
 namespace {
 
@@ -98,6 +100,8 @@ Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const
     : plan_(plan), settings_(settings), batches_(batches), weights_(weights), schedule_(schedule) {
   refuse_what_is_missing(plan);
   std::optional<Checkpoint> checkpoint;
+  if (settings_.checkpoint_dir)
+    prepare_checkpoint_directory(*settings_.checkpoint_dir, settings_.resume, checkpoint_bytes(plan));
   if (settings_.resume) {
     if (!settings_.checkpoint_dir)
       throw Error(ErrorCode::kUsage, "--resume needs --checkpoint-dir").at({.key = "--resume"});

@@ -1,8 +1,11 @@
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "models/core/file_io.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "tests/runtime/temporary_folder.h"
 #include "tests/runtime/training_support.h"
 
@@ -104,6 +107,53 @@ TEST(Checkpoint, OfAnotherWorldNamesBoth) {
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("written by 2 ranks, the plan has 3"), std::string::npos) << error.message();
   }
+}
+
+TEST(Checkpoint, OfAnEarlierRunIsNotReplacedByANewOne) {
+  const TemporaryFolder folder;
+  train(0, 2, folder.path(), false);
+  try {
+    train(0, 1, folder.path(), false);
+    FAIL() << "an earlier run's checkpoints were taken over";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUsage);
+    EXPECT_NE(error.hint().find("--resume"), std::string::npos) << error.hint();
+  }
+  EXPECT_EQ(read_file(folder.path() / "latest", Bytes(100)), "step-00000002\n");
+}
+
+TEST(Checkpoint, FolderIsProvenBeforeTraining) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "file") << "no folder";
+  TinyRun run(gpt2_config(), at_stage(0));
+  runtime::TrainSettings settings;
+  settings.steps = 1;
+  settings.checkpoint_dir = folder.path() / "file" / "inside";
+  EXPECT_THROW(runtime::Trainer(run.plan, settings, run.batches, *run.weights, *run.schedule), Error);
+  EXPECT_THROW(runtime::prepare_checkpoint_directory(folder.path(), false, Bytes(std::uint64_t{1} << 62)), Error);
+}
+
+TEST(Checkpoint, LeftOversOfKilledRunsGo) {
+  const TemporaryFolder folder;
+  const fs::path of_a_dead_process = folder.path() / ".step-00000009.tmp2147483646";
+  const fs::path of_this_process = folder.path() / fmt::format(".step-00000009.tmp{}", ::getpid());
+  const fs::path of_a_user = folder.path() / ".step-notes";
+  for (const fs::path& path : {of_a_dead_process, of_this_process, of_a_user}) fs::create_directory(path);
+  runtime::prepare_checkpoint_directory(folder.path(), false, Bytes());
+  EXPECT_FALSE(fs::exists(of_a_dead_process));
+  EXPECT_TRUE(fs::exists(of_this_process));
+  EXPECT_TRUE(fs::exists(of_a_user));
+}
+
+TEST(Checkpoint, TakesTheBytesThatWereAskedFor) {
+  const TemporaryFolder folder;
+  TinyRun run(gpt2_config(), at_stage(1));
+  run.train({.steps = 1, .checkpoint_dir = folder.path()});
+  std::uintmax_t written = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path() / "step-00000001")) {
+    if (entry.path().extension() == ".bin") written += entry.file_size();
+  }
+  EXPECT_EQ(written, runtime::checkpoint_bytes(run.plan).count());
 }
 
 TEST(Checkpoint, ThatCannotBeWrittenLeavesTheOneBefore) {
