@@ -108,8 +108,8 @@ void check_member(Workspace& work, const SectionSpec& section, const std::string
   const bool old_and_given = !key->replaced_by.empty() && !(section.path.empty() && key->name == "bfloat16");
   if (old_and_given) report_old(work, section, *key, path);
   if (key->refused || key->ignored) return;
-  if (!key->alias.empty() && name != key->name && value != "auto" && work.given.has(join(section.path, key->name)) &&
-      section.reading == Reading::kStrict) {
+  if (!key->alias.empty() && name != key->name && (value != "auto" || work.someone_fills()) &&
+      work.given.has(join(section.path, key->name)) && section.reading == Reading::kStrict) {
     work.findings.error(
         path, fmt::format("{} and {} are two names of one key: DeepSpeed refuses both together", key->name, name),
         fmt::format("keep {}", written_name(*key)));
