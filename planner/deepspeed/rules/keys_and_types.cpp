@@ -138,7 +138,10 @@ void check_keys_and_types(Workspace& work) {
     check_section(work, section);
   }
   if (work.given.has("bfloat16") && !work.given.has("bf16")) {
-    const std::string note = work.someone_fills() ? ", and the trainer does not know it" : "";
+    const std::string note =
+        work.someone_fills() ? ", which the trainer and Accelerate do not know: they write a section bf16 beside it, "
+                               "and DeepSpeed then ignores bfloat16"
+                             : "";
     work.findings.warning("bfloat16", "bfloat16 is an old name of bf16" + note, "write bf16", "bf16");
   }
 }
