@@ -104,6 +104,7 @@ TrainerArguments read_trainer_arguments(const Json& arguments) {
   read.flag("fp16", a.fp16);
   read.flag("bf16", a.bf16);
   if (a.fp16 && a.bf16) a.problems.push_back("fp16 and bf16 are both true, expected at most one of them");
+  a.mixed_precision = a.fp16 ? "fp16" : a.bf16 ? "bf16" : "no";
   read.flag("fp16_full_eval", fp16_eval);
   read.flag("bf16_full_eval", bf16_eval);
   a.fp16 = a.fp16 || fp16_eval;
@@ -111,6 +112,10 @@ TrainerArguments read_trainer_arguments(const Json& arguments) {
   read.flag("auto_find_batch_size", a.auto_find_batch_size);
   read.flag("dataloader_drop_last", a.dataloader_drop_last);
   read.flag("save_on_each_node", a.save_on_each_node);
+  std::uint64_t count = 0;
+  if (read.count("total_num_steps", count)) a.scheduler_steps = count;
+  if (read.count("warmup_num_steps", count)) a.scheduler_warmup = count;
+  read.flag("split_batches", a.split_batches);
   bool adafactor = false;
   read.flag("adafactor", adafactor);
   read.text("optim", a.optim);

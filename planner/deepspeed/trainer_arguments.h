@@ -25,14 +25,18 @@ struct TrainerArguments {
   std::int64_t max_steps = -1;
   bool fp16 = false;
   bool bf16 = false;
+  std::string mixed_precision = "no";  ///< fp16, bf16 or no: what is asked for training, evaluation apart
   bool auto_find_batch_size = false;
   bool dataloader_drop_last = false;
   bool save_on_each_node = false;
   std::string optim = "adamw_torch";
   std::string lr_scheduler_type = "linear";
-  bool batch_given = false;           ///< per_device_train_batch_size was given
-  bool scheduler_given = false;       ///< lr_scheduler_type was given
-  std::vector<std::string> problems;  ///< sentences: arguments that are wrong in themselves
+  bool batch_given = false;                       ///< per_device_train_batch_size was given
+  bool scheduler_given = false;                   ///< lr_scheduler_type was given
+  std::optional<std::uint64_t> scheduler_steps;   ///< total_num_steps of Accelerate's DummyScheduler, of all ranks
+  std::optional<std::uint64_t> scheduler_warmup;  ///< warmup_num_steps of Accelerate's DummyScheduler
+  bool split_batches = false;                     ///< Accelerate: the loader's batches are divided among the ranks
+  std::vector<std::string> problems;              ///< sentences: arguments that are wrong in themselves
 
   /// Updates of the whole training; none if neither max_steps nor the rows of the data set are known.
   std::optional<std::uint64_t> training_steps(std::optional<std::uint64_t> dataset_rows, std::uint64_t ranks) const;

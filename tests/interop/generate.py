@@ -46,6 +46,32 @@ def zero_section(r, filler):
     return zero
 
 
+SCHEDULERS = {
+    "WarmupLR": {"warmup_num_steps": 100, "warmup_max_lr": 5e-5, "warmup_min_lr": 0},
+    "WarmupDecayLR": {"total_num_steps": 1000, "warmup_num_steps": 100, "warmup_max_lr": 5e-5, "warmup_min_lr": 0},
+    "WarmupCosineLR": {"total_num_steps": 1000, "warmup_num_steps": 100, "cos_min_ratio": 0.01},
+    "OneCycle": {"cycle_min_lr": 1e-5, "cycle_max_lr": 1e-3, "cycle_first_step_size": 100},
+    "LRRangeTest": {"lr_range_test_min_lr": 1e-4, "lr_range_test_step_size": 200},
+    "StepLR": {"step_size": 10},
+    "linear": {},
+}
+
+
+def scheduler(r, filler):
+    kind = "WarmupDecayLR" if maybe(r, 0.6) else r.choice(list(SCHEDULERS))
+    params = {}
+    for key, value in SCHEDULERS[kind].items():
+        fillable = filler and key.startswith(("warmup", "total"))
+        params[key] = "auto" if fillable and maybe(r, 0.6) else value
+        if maybe(r, 0.03):
+            params[key] = r.choice([0, 500.0, "100", 1, -5])
+        if maybe(r, 0.03):
+            del params[key]
+    if maybe(r, 0.05):
+        params[r.choice(["warmup_steps", "warmup_type", "last_batch_iteration"])] = r.choice(["linear", -1])
+    return {"type": kind, "params": params}
+
+
 def config(r, filler):
     """`filler`: whether somebody fills auto values."""
     c = {}
@@ -74,16 +100,18 @@ def config(r, filler):
     if maybe(r, 0.4):
         c[r.choice(["bf16", "bf16", "bf16", "bfloat16"])] = {"enabled": r.choice(half)}
     if maybe(r, 0.5):
-        c["optimizer"] = {"type": r.choice(["AdamW", "Adam"]), "params": {}}
+        c["optimizer"] = {"type": r.choice(["AdamW", "Adam"] * 3 + ["adamw", "Lion", "Adagrad", "SGD", "sgd", "Adamw8bit"]), "params": {}}
         for key, value in (("lr", 5e-5), ("betas", [0.9, 0.999]), ("eps", 1e-8), ("weight_decay", 0.0)):
             if maybe(r, 0.7):
                 c["optimizer"]["params"][key] = r.choice([value] + (["auto"] * 2 if filler else []))
                 if filler and maybe(r, 0.1):
                     c["optimizer"]["params"][key] = 0.25
-    if maybe(r, 0.35):
-        c["scheduler"] = {"type": "WarmupDecayLR", "params": {}}
-        for key, value in (("total_num_steps", 1000), ("warmup_num_steps", 100), ("warmup_max_lr", 5e-5), ("warmup_min_lr", 0)):
-            c["scheduler"]["params"][key] = "auto" if filler and maybe(r, 0.6) else value
+        if c["optimizer"]["type"] == "Lion" and maybe(r, 0.7):
+            c["optimizer"]["params"].pop("eps", None)
+        if maybe(r, 0.08):
+            c["optimizer"]["params"][r.choice(["adam_w_mode", "torch_adam", "momentum", "beta1", "max_grad_norm"])] = 0
+    if maybe(r, 0.4):
+        c["scheduler"] = scheduler(r, filler)
     if maybe(r, 0.15):
         c["aio"] = {"block_size": 1048576, "queue_depth": r.choice([8, 32])}
     if maybe(r, 0.1):
@@ -136,9 +164,50 @@ def hostfile(r):
     return "\n".join(lines) + "\n", kind, "@".join(parts)
 
 
+def mend(r, c, args, world, reader):
+    """Makes the batch sizes consistent and, for the trainer, the values those of its arguments: what is left to find is
+    in the other keys."""
+    micro, steps = args["per_device_train_batch_size"], args["gradient_accumulation_steps"]
+    if reader == "deepspeed":
+        micro, steps = r.choice([1, 2, 3, 8]), r.choice([1, 2, 5])
+    whole = {"train_batch_size": micro * steps * world, "train_micro_batch_size_per_gpu": micro, "gradient_accumulation_steps": steps}
+    for key, value in whole.items():
+        if c.get(key) != "auto" and key in c:
+            c[key] = value
+    if reader != "accelerate" and "gradient_accumulation_steps" not in c and "train_micro_batch_size_per_gpu" not in c:
+        c["gradient_accumulation_steps"] = steps
+    if "train_batch_size" not in c and "train_micro_batch_size_per_gpu" not in c or c.get("train_batch_size") == "auto":
+        c["train_micro_batch_size_per_gpu"] = micro
+    if reader == "accelerate" and "gradient_accumulation_steps" not in c:
+        c["gradient_accumulation_steps"] = steps
+    c.setdefault("zero_optimization", {"stage": 2})
+    precision = {"fp16": bool(args.get("fp16")), "bf16": bool(args.get("bf16"))}
+    if reader == "deepspeed":
+        precision["fp16"] = not precision["bf16"]
+    c.pop("bfloat16", None)
+    for key, on in precision.items():
+        if key in c and c[key]["enabled"] != "auto":
+            c[key]["enabled"] = on
+    if reader == "hf-trainer":
+        if c.get("gradient_clipping") != "auto" and "gradient_clipping" in c:
+            c["gradient_clipping"] = 1.0
+        for section, values in (("optimizer", {"lr": 5e-5, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": args.get("weight_decay", 0.0)}),
+                                ("scheduler", {"warmup_max_lr": 5e-5, "total_num_steps": 1000})):
+            params = c.get(section, {}).get("params", {})
+            for key, value in values.items():
+                if key in params and params[key] != "auto":
+                    params[key] = value
+            if section == "scheduler" and "warmup_num_steps" in params:
+                params["warmup_num_steps"] = "auto"
+
+
 def configs(count, seed=5):
+    """Two of three are mended, so that the libraries accept about half of all."""
     r = random.Random(seed)
     for index in range(count):
         reader = ("deepspeed", "hf-trainer", "accelerate")[index % 3]
         c = config(r, reader != "deepspeed")
-        yield {"reader": reader, "config": copy.deepcopy(c), "args": arguments(r), "world": r.choice([1, 2, 4, 8])}
+        args, world = arguments(r), r.choice([1, 2, 4, 8])
+        if index // 3 % 3 != 0:
+            mend(r, c, args, world, reader)
+        yield {"reader": reader, "config": copy.deepcopy(c), "args": args, "world": world}

@@ -42,28 +42,27 @@ void require_zero_section(Workspace& work) {
                       "write zero_optimization with a stage", Json{{"stage", 2}});
 }
 
-/// fp16 and bf16 from the mixed precision of the accelerator.
+/// fp16 and bf16 from the mixed precision of the accelerator, which the trainer sets as well. A missing section is
+/// written.
 void fill_precision(Workspace& work) {
   const AccelerateConfig config = accelerate_config_of(work.input);
-  std::string precision = variable(work, "ACCELERATE_MIXED_PRECISION", config.text_or("mixed_precision", ""));
-  if (precision.empty()) precision = work.arguments.bf16 ? "bf16" : work.arguments.fp16 ? "fp16" : "";
-  if (precision.empty() && (work.filled.is_auto("fp16.enabled") || work.filled.is_auto("bf16.enabled")))
-    precision = "no";
-  if (precision.empty()) return;
+  std::string precision = work.arguments.mixed_precision;
+  if (precision == "no")
+    precision = variable(work, "ACCELERATE_MIXED_PRECISION", config.text_or("mixed_precision", "no"));
+  const bool is_fp16 = precision == "fp16";
   const bool is_bf16 = precision == "bf16" || precision == "fp8";
-  if (precision == "fp16" && !work.filled.has("fp16")) {
-    work.filled.set("fp16", {{"enabled", true}, {"auto_cast", true}});
-  } else if (is_bf16 && !work.filled.has("bf16")) {
-    work.filled.set("bf16", {{"enabled", true}});
-  }
-  const std::string other = precision == "fp16" ? "bf16" : "fp16";
-  if (precision != "no" && work.flag(other + ".enabled", false)) {
+  const std::string other = is_fp16 ? "bf16" : "fp16";
+  if (precision != "no" && work.flag(other + ".enabled", false) && !work.findings.has_error(other + ".enabled")) {
     work.findings.error(
         other + ".enabled",
         fmt::format("mixed precision {} is asked for, but the file turns {} on: Accelerate stops", precision, other),
         fmt::format("turn {} off in the file, or ask for {}", other, other), false);
   }
-  fill(work, "fp16.enabled", precision == "fp16");
+  if (!work.filled.has("fp16")) {
+    work.filled.set("fp16", is_fp16 ? Json{{"enabled", true}, {"auto_cast", true}} : Json{{"enabled", false}});
+  }
+  if (!work.filled.has("bf16")) work.filled.set("bf16", {{"enabled", is_bf16}});
+  fill(work, "fp16.enabled", is_fp16);
   fill(work, "bf16.enabled", is_bf16);
 }
 
@@ -79,6 +78,12 @@ void fill_batch(Workspace& work) {
   const std::string from_environment = variable(work, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "");
   if (const auto n = coerce_integer(Json(from_environment)); n && *n > 0) steps = static_cast<std::uint64_t>(*n);
   fill(work, "gradient_accumulation_steps", steps);
+  if (work.filled.is_auto("train_batch_size") && !work.filled.has("train_micro_batch_size_per_gpu")) {
+    work.findings.error("train_batch_size",
+                        "train_batch_size is auto, but the file has no train_micro_batch_size_per_gpu from which "
+                        "Accelerate would compute it: it stops",
+                        "add \"train_micro_batch_size_per_gpu\": \"auto\", or write a number");
+  }
   const auto written_micro = count_of("train_micro_batch_size_per_gpu");
   const auto written_steps = count_of("gradient_accumulation_steps");
   if (written_micro && written_steps && *written_micro > 0 && *written_steps > 0) {
@@ -88,17 +93,32 @@ void fill_batch(Workspace& work) {
   }
 }
 
+/// Steps of DummyScheduler: Accelerate divides its total by the ranks unless each batch is split among them. Where only
+/// the length of the training is known, that is what the result has to be.
+void fill_schedule(Workspace& work) {
+  const TrainerArguments& a = work.arguments;
+  const std::uint64_t ranks = std::max<std::uint64_t>(work.input.training.gpus, 1);
+  std::optional<std::uint64_t> steps = a.training_steps(work.input.dataset_rows, ranks);
+  if (a.scheduler_steps) steps = a.split_batches ? *a.scheduler_steps : divide_up(*a.scheduler_steps, ranks);
+  work.report.training_steps = steps;
+  if (steps) fill(work, "scheduler.params.total_num_steps", *steps);
+  const auto warmup = a.scheduler_warmup ? a.scheduler_warmup : a.warmup(steps);
+  if (warmup) fill(work, "scheduler.params.warmup_num_steps", *warmup);
+}
+
 }  // namespace
 
 void fill_for_accelerate(Workspace& work) {
   require_zero_section(work);
   fill_from_plugin(work);
+  fill_precision(work);
+  // Both pass an optimizer object where the file has none, and allow any.
+  if (!work.filled.has("optimizer")) work.filled.set("zero_allow_untested_optimizer", true);
   if (work.is_trainer()) return;
   const AccelerateConfig config = accelerate_config_of(work.input);
   const auto clipping =
       coerce_number(Json(variable(work, "ACCELERATE_GRADIENT_CLIPPING", config.text_or("gradient_clipping", ""))));
   fill(work, "gradient_clipping", clipping.value_or(1.0));
-  fill_precision(work);
   fill_batch(work);
   // DummyOptim and DummyScheduler carry these; their own defaults count where no arguments are given.
   const bool lr_given =
@@ -108,10 +128,7 @@ void fill_for_accelerate(Workspace& work) {
   fill(work, "optimizer.params.weight_decay", work.arguments.weight_decay);
   fill(work, "scheduler.params.warmup_min_lr", 0);
   fill(work, "scheduler.params.warmup_max_lr", lr);
-  const auto steps = work.arguments.training_steps(work.input.dataset_rows, work.input.training.gpus);
-  work.report.training_steps = steps;
-  if (steps) fill(work, "scheduler.params.total_num_steps", *steps);
-  if (const auto warmup = work.arguments.warmup(steps)) fill(work, "scheduler.params.warmup_num_steps", *warmup);
+  fill_schedule(work);
 }
 
 }  // namespace zeroplan::planner::deepspeed

@@ -147,12 +147,10 @@ void resolve_batch(Workspace& work) {
   resolved.accumulation_steps = shown(steps);
   if (!total.usable || !micro.usable || !steps.usable || wrong) return;
   if (!total.present && !micro.present) {
-    if (!work.given.has(kTotal) && !work.given.has(kMicro)) {
-      work.findings.error(
-          kTotal, "neither train_batch_size nor train_micro_batch_size_per_gpu is given; DeepSpeed needs one of them",
-          work.is_trainer() ? "write \"auto\" for both" : "write train_micro_batch_size_per_gpu",
-          work.is_trainer() ? Json("auto") : Json(nullptr));
-    }
+    work.findings.error(
+        kTotal, "neither train_batch_size nor train_micro_batch_size_per_gpu is given; DeepSpeed needs one of them",
+        work.is_trainer() ? "write \"auto\" for both" : "write train_micro_batch_size_per_gpu",
+        work.is_trainer() ? Json("auto") : Json(nullptr));
     return;
   }
   const bool is_consequence = trainer_refuses(work);

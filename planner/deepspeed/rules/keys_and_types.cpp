@@ -108,8 +108,8 @@ void check_member(Workspace& work, const SectionSpec& section, const std::string
   const bool old_and_given = !key->replaced_by.empty() && !(section.path.empty() && key->name == "bfloat16");
   if (old_and_given) report_old(work, section, *key, path);
   if (key->refused || key->ignored) return;
-  if (!key->alias.empty() && name != key->name && value != "auto" && work.given.has(join(section.path, key->name)) &&
-      section.reading == Reading::kStrict) {
+  if (!key->alias.empty() && name != key->name && (value != "auto" || work.someone_fills()) &&
+      work.given.has(join(section.path, key->name)) && section.reading == Reading::kStrict) {
     work.findings.error(
         path, fmt::format("{} and {} are two names of one key: DeepSpeed refuses both together", key->name, name),
         fmt::format("keep {}", written_name(*key)));
@@ -138,7 +138,10 @@ void check_keys_and_types(Workspace& work) {
     check_section(work, section);
   }
   if (work.given.has("bfloat16") && !work.given.has("bf16")) {
-    const std::string note = work.someone_fills() ? ", and the trainer does not know it" : "";
+    const std::string note =
+        work.someone_fills() ? ", which the trainer and Accelerate do not know: they write a section bf16 beside it, "
+                               "and DeepSpeed then ignores bfloat16"
+                             : "";
     work.findings.warning("bfloat16", "bfloat16 is an old name of bf16" + note, "write bf16", "bf16");
   }
 }

@@ -1,41 +1,15 @@
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include <fmt/format.h>
 
 #include "planner/deepspeed/near_names.h"
 #include "planner/deepspeed/rules/rules.h"
+#include "planner/deepspeed/schema/class_parameters.h"
 #include "planner/deepspeed/value_text.h"
 
 namespace zeroplan::planner::deepspeed {
 namespace {
-
-/// Names that DeepSpeed builds itself, in any case.
-constexpr std::array<std::string_view, 12> kOwnNames = {"Adam",       "AdamW",      "Adagrad",     "Lamb",
-                                                        "OneBitAdam", "OneBitLamb", "ZeroOneAdam", "Lion",
-                                                        "Muon",       "MuAdam",     "MuAdamW",     "MuSGD"};
-/// Classes of torch.optim, exactly so.
-constexpr std::array<std::string_view, 14> kTorchNames = {"Adadelta",   "Adafactor", "Adamax",  "ASGD",   "LBFGS",
-                                                          "NAdam",      "RAdam",     "RMSprop", "Rprop",  "SGD",
-                                                          "SparseAdam", "Adam",      "AdamW",   "Adagrad"};
-/// Parameters of Adam's constructors.
-constexpr std::array<std::string_view, 16> kAdamParameters = {"lr",
-                                                              "betas",
-                                                              "eps",
-                                                              "weight_decay",
-                                                              "bias_correction",
-                                                              "amsgrad",
-                                                              "torch_adam",
-                                                              "adam_w_mode",
-                                                              "foreach",
-                                                              "set_grad_none",
-                                                              "fused",
-                                                              "adamw_mode",
-                                                              "fp32_optimizer_states",
-                                                              "maximize",
-                                                              "capturable",
-                                                              "model_params"};
 
 std::string lower(std::string_view text) {
   std::string result;
@@ -48,15 +22,14 @@ bool contains(const std::string& text, std::string_view part) {
 }
 
 bool is_own(const std::string& type) {
-  return std::any_of(kOwnNames.begin(), kOwnNames.end(),
-                     [&](std::string_view name) { return lower(name) == lower(type); });
+  const ClassSpec* spec = find_optimizer_class(type);
+  return spec != nullptr && !spec->is_torch;
 }
 
 void check_type(Workspace& work, const std::string& type) {
-  const bool torch = std::find(kTorchNames.begin(), kTorchNames.end(), type) != kTorchNames.end();
-  if (is_own(type) || torch) return;
-  std::vector<std::string_view> names(kOwnNames.begin(), kOwnNames.end());
-  names.insert(names.end(), kTorchNames.begin(), kTorchNames.end());
+  if (find_optimizer_class(type) != nullptr) return;
+  std::vector<std::string_view> names;
+  for (const ClassSpec& spec : optimizer_classes()) names.push_back(spec.name);
   const std::string near = nearest_name(type, names);
   work.findings.error(
       "optimizer.type",
@@ -92,6 +65,7 @@ void check_parameters(Workspace& work, const std::string& type) {
                         "move it to gradient_clipping at the top level");
   }
   for (const char* name : {"lr", "eps", "weight_decay"}) {
+    if (std::string_view(name) == "eps" && type == "Adafactor") continue;  // two numbers there
     const std::string path = fmt::format("optimizer.params.{}", name);
     const Json* value = work.filled.find(path);
     if (value == nullptr || value->is_number() || *value == "auto" || work.findings.has_error(path)) continue;
@@ -105,17 +79,17 @@ void check_parameters(Workspace& work, const std::string& type) {
     work.findings.error("optimizer.params.betas", fmt::format("betas is {}, expected two numbers", shown_value(*betas)),
                         "write [0.9, 0.999]", Json::array({0.9, 0.999}));
   }
-  const std::string name = lower(type);
-  if (name != "adam" && name != "adamw") return;
+  const ClassSpec* spec = find_optimizer_class(type);
+  if (spec == nullptr) return;
+  const std::vector<std::string_view> known = names_of(spec->parameters);
   for (const auto& [key, value] : params->items()) {
-    if (key == "max_grad_norm" ||
-        std::find(kAdamParameters.begin(), kAdamParameters.end(), key) != kAdamParameters.end())
-      continue;
-    const std::string near = nearest_name(key, kAdamParameters);
+    if (key == "max_grad_norm" || std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string near = nearest_name(key, known);
     work.findings.error(
-        "optimizer.params." + key, fmt::format("{} is no parameter of {}: its constructor fails", key, type),
+        "optimizer.params." + key, fmt::format("{} is no parameter of {}: its constructor fails", key, spec->name),
         near.empty() ? "remove it" : fmt::format("write {}", near), near.empty() ? Json(nullptr) : Json(near));
   }
+  if (spec->name != "Adam" && spec->name != "AdamW") return;
   if (work.flag("optimizer.params.amsgrad", false) && work.offload_device("offload_optimizer") == "none" &&
       !work.flag("optimizer.params.torch_adam", false)) {
     work.findings.error("optimizer.params.amsgrad", "DeepSpeed's fused Adam does not support amsgrad", "write false",

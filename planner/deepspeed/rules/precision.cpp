@@ -10,7 +10,7 @@ namespace {
 void check_both(Workspace& work) {
   const bool fp16 = work.flag("fp16.enabled", false);
   const bool bf16 =
-      work.flag("bf16.enabled", false) || (!work.given.has("bf16") && work.flag("bfloat16.enabled", false));
+      work.flag("bf16.enabled", false) || (!work.filled.has("bf16") && work.flag("bfloat16.enabled", false));
   if (fp16 && bf16) {
     work.findings.error("fp16.enabled", "fp16 and bf16 are both enabled, DeepSpeed takes at most one of them",
                         "set fp16.enabled or bf16.enabled to false (bf16 needs no loss scale)", false);

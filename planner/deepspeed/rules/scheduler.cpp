@@ -1,71 +1,23 @@
 #include <algorithm>
-#include <span>
 
 #include <fmt/format.h>
 
 #include "planner/deepspeed/coercion.h"
 #include "planner/deepspeed/near_names.h"
 #include "planner/deepspeed/rules/rules.h"
+#include "planner/deepspeed/schema/class_parameters.h"
 #include "planner/deepspeed/value_text.h"
 
 namespace zeroplan::planner::deepspeed {
 namespace {
-
-struct SchedulerSpec {
-  std::string_view type;
-  std::span<const std::string_view> parameters;
-  std::span<const std::string_view> required;
-};
-
-constexpr std::string_view kWarmup[] = {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type",
-                                        "last_batch_iteration"};
-constexpr std::string_view kDecay[] = {"total_num_steps",  "warmup_min_lr", "warmup_max_lr",
-                                       "warmup_num_steps", "warmup_type",   "last_batch_iteration"};
-constexpr std::string_view kCosine[] = {"total_num_steps", "warmup_min_ratio", "warmup_num_steps",
-                                        "cos_min_ratio",   "warmup_type",      "last_batch_iteration"};
-constexpr std::string_view kRange[] = {"lr_range_test_min_lr", "lr_range_test_step_size", "lr_range_test_step_rate",
-                                       "lr_range_test_staircase", "last_batch_iteration"};
-constexpr std::string_view kCycle[] = {"cycle_min_lr",
-                                       "cycle_max_lr",
-                                       "decay_lr_rate",
-                                       "cycle_first_step_size",
-                                       "cycle_second_step_size",
-                                       "cycle_first_stair_count",
-                                       "cycle_second_stair_count",
-                                       "decay_step_size",
-                                       "cycle_momentum",
-                                       "cycle_min_mom",
-                                       "cycle_max_mom",
-                                       "decay_mom_rate",
-                                       "last_batch_iteration"};
-constexpr std::string_view kNeedsTotal[] = {"total_num_steps"};
-constexpr std::string_view kNeedsCycle[] = {"cycle_min_lr", "cycle_max_lr"};
-
-constexpr SchedulerSpec kSchedulers[] = {{"WarmupLR", kWarmup, {}},
-                                         {"WarmupDecayLR", kDecay, kNeedsTotal},
-                                         {"WarmupCosineLR", kCosine, kNeedsTotal},
-                                         {"LRRangeTest", kRange, {}},
-                                         {"OneCycle", kCycle, kNeedsCycle}};
-constexpr std::string_view kTorch[] = {
-    "StepLR",       "MultiStepLR",       "ConstantLR",        "LinearLR",     "ExponentialLR",
-    "PolynomialLR", "CosineAnnealingLR", "CyclicLR",          "OneCycleLR",   "CosineAnnealingWarmRestarts",
-    "LambdaLR",     "MultiplicativeLR",  "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler"};
-
-const SchedulerSpec* find_scheduler(const std::string& type) {
-  for (const SchedulerSpec& spec : kSchedulers) {
-    if (spec.type == type) return &spec;
-  }
-  return nullptr;
-}
 
 std::string path_of(std::string_view name) {
   return "scheduler.params." + std::string(name);
 }
 
 void report_unknown_type(Workspace& work, const std::string& type) {
-  if (std::find(std::begin(kTorch), std::end(kTorch), type) != std::end(kTorch)) return;
   std::vector<std::string_view> names;
-  for (const SchedulerSpec& spec : kSchedulers) names.push_back(spec.type);
+  for (const ClassSpec& spec : scheduler_classes()) names.push_back(spec.name);
   std::string near = nearest_name(type, names);
   if (type == "linear") near = "WarmupDecayLR";
   if (type == "cosine") near = "WarmupCosineLR";
@@ -79,20 +31,62 @@ void report_unknown_type(Workspace& work, const std::string& type) {
       near.empty() ? Json(nullptr) : Json(near));
 }
 
-void check_parameters(Workspace& work, const SchedulerSpec& spec) {
+void check_parameters(Workspace& work, const ClassSpec& spec) {
+  if (spec.needs_objects) {
+    work.findings.error("scheduler.type",
+                        fmt::format("{} needs functions or other schedulers, which a JSON file cannot hold", spec.name),
+                        "pass the scheduler in the code, or write WarmupLR, WarmupDecayLR or WarmupCosineLR");
+    return;
+  }
   const Json* params = work.filled.find("scheduler.params");
-  for (const std::string_view name : spec.required) {
+  for (const std::string_view name : names_of(spec.required)) {
     if (params != nullptr && params->is_object() && params->contains(name)) continue;
-    work.findings.error(path_of(name), fmt::format("{} needs {}", spec.type, name),
-                        work.is_trainer() ? "write \"auto\"" : "write a value",
-                        work.is_trainer() ? Json("auto") : Json(nullptr));
+    const bool filled = work.is_trainer() && name == "total_num_steps";
+    work.findings.error(path_of(name), fmt::format("{} needs {}", spec.name, name),
+                        filled ? "write \"auto\"" : "write a value", filled ? Json("auto") : Json(nullptr));
   }
   if (params == nullptr || !params->is_object()) return;
+  const std::vector<std::string_view> known = names_of(spec.parameters);
   for (const auto& [name, value] : params->items()) {
-    if (std::find(spec.parameters.begin(), spec.parameters.end(), name) != spec.parameters.end()) continue;
-    const std::string near = nearest_name(name, spec.parameters);
-    work.findings.error(path_of(name), fmt::format("{} is no parameter of {}: its constructor fails", name, spec.type),
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string near = nearest_name(name, known);
+    work.findings.error(path_of(name), fmt::format("{} is no parameter of {}: its constructor fails", name, spec.name),
                         near.empty() ? "remove it" : "write " + near, near.empty() ? Json(nullptr) : Json(near));
+  }
+}
+
+void check_cycle(Workspace& work) {
+  const double first = work.number(path_of("cycle_first_step_size"), 2000);
+  const double second = work.number(path_of("cycle_second_step_size"), first);
+  if (first <= 0) {
+    work.findings.error(path_of("cycle_first_step_size"),
+                        fmt::format("cycle_first_step_size is {}, expected more than 0", shown_number(first)),
+                        "write 2000", 2000);
+  }
+  if (second < 0) {
+    work.findings.error(path_of("cycle_second_step_size"),
+                        fmt::format("cycle_second_step_size is {}, expected at least 0", shown_number(second)),
+                        "leave the key out: it is as the first");
+  }
+}
+
+/// Parameters of DeepSpeed's own schedulers are numbers, but for a few.
+void check_numbers(Workspace& work, const ClassSpec& spec) {
+  if (spec.is_torch) return;
+  for (const std::string_view name : names_of(spec.parameters)) {
+    const std::string path = path_of(name);
+    const Json* value = work.filled.find(path);
+    if (value == nullptr || *value == "auto" || name == "warmup_type" || work.findings.has_error(path)) continue;
+    const bool is_flag = name == "cycle_momentum" || name == "lr_range_test_staircase";
+    const bool may_be_null =
+        name == "warmup_max_lr" || name == "cycle_second_step_size" || name == "cycle_second_stair_count";
+    const bool one_a_group = value->is_array() && name.ends_with("_lr");
+    if (is_flag || value->is_number() || value->is_boolean() || (value->is_null() && may_be_null) || one_a_group)
+      continue;
+    const auto meant = value->is_string() ? coerce_number(*value) : std::nullopt;
+    work.findings.error(path,
+                        fmt::format("{} is {} ({}), expected a number", path, shown_value(*value), kind_of(*value)),
+                        "write a number without quotes", meant ? Json(*meant) : Json(nullptr));
   }
 }
 
@@ -175,7 +169,7 @@ void check_scheduler(Workspace& work) {
     }
     return;
   }
-  const SchedulerSpec* spec = find_scheduler(type);
+  const ClassSpec* spec = find_scheduler_class(type);
   if (spec == nullptr) return report_unknown_type(work, type);
   check_parameters(work, *spec);
   if (type.starts_with("Warmup")) {
@@ -183,6 +177,8 @@ void check_scheduler(Workspace& work) {
     if (type != "WarmupLR") check_total(work);
   }
   if (type == "LRRangeTest") check_positive_steps(work, "lr_range_test_step_size");
+  check_numbers(work, *spec);
+  if (type == "OneCycle") check_cycle(work);
   if (work.is_trainer() && work.arguments.scheduler_given) {
     const std::string& asked = work.arguments.lr_scheduler_type;
     const bool same = (type == "WarmupDecayLR" && asked == "linear") ||
