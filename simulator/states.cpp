@@ -71,6 +71,7 @@ std::uint64_t share(const Shape& shape, std::uint64_t ranks, bool by_rows) {
 
 struct Sums {
   Bytes weights, frozen, gradients, master, moments;
+  Bytes own_gradients;  ///< of the rank's part, beside whole ones
 };
 
 }  // namespace
@@ -211,13 +212,20 @@ StateParts model_states(const Model& model, const TrainedParameters& trained, co
   const std::uint64_t weight_ranks = strategy.stage >= 3 ? n : 1;
   const std::uint64_t gradient_ranks = strategy.stage >= 2 ? n : 1;
   const std::uint64_t update_ranks = strategy.stage >= 1 ? n : 1;
-  // DeepSpeed's host update takes fp32 gradients; fsdp2's shards are fp32 already.
-  const std::uint64_t gradient_bytes =
-      spec.framework == Framework::kDeepspeed && strategy.offload_optimizer.any() && e.master > 0 ? 4 : e.gradient;
+  // DeepSpeed's host update takes fp32 gradients; fsdp2's shards are fp32 already. Stage 1 keeps whole gradients on the
+  // device until the update, and the host has fp32 ones of the rank's own part only.
+  const bool deepspeed_offload = spec.framework == Framework::kDeepspeed && strategy.offload_optimizer.any();
+  const std::uint64_t gradient_bytes = deepspeed_offload && e.master > 0 ? 4 : e.gradient;
+  const bool own_part_on_host = deepspeed_offload && strategy.stage == 1;
   Sums sums;
   const auto add_trained = [&](const Shape& shape) {
     sums.weights += Bytes(detail::checked_mul(share(shape, weight_ranks, by_rows), e.weight));
-    sums.gradients += Bytes(detail::checked_mul(share(shape, gradient_ranks, by_rows), gradient_bytes));
+    if (own_part_on_host) {
+      sums.gradients += Bytes(detail::checked_mul(share(shape, gradient_ranks, by_rows), e.gradient));
+      sums.own_gradients += Bytes(detail::checked_mul(share(shape, update_ranks, by_rows), gradient_bytes));
+    } else {
+      sums.gradients += Bytes(detail::checked_mul(share(shape, gradient_ranks, by_rows), gradient_bytes));
+    }
     sums.master += Bytes(detail::checked_mul(share(shape, update_ranks, by_rows), e.master));
     sums.moments += Bytes(divide_up(moment_bytes(shape, spec.optimizer, e.moment).count(), update_ranks));
   };
@@ -253,7 +261,8 @@ StateParts model_states(const Model& model, const TrainedParameters& trained, co
   if (spec.framework == Framework::kPytorch || spec.framework == Framework::kDdp) param = optimizer = gradients = {};
   add("weights", sums.weights, param);
   add("frozen_weights", sums.frozen, param);
-  add("gradients", sums.gradients, gradients);
+  add("gradients", sums.gradients, own_part_on_host ? planner::Offload{} : gradients);
+  add("gradients", sums.own_gradients, gradients);
   add("master_weights", sums.master, optimizer);
   add("optimizer_states", sums.moments, optimizer);
   return result;

@@ -72,7 +72,7 @@ struct BlockModules {
 
 /// kRmsOfInput (t5): the input in its own type is scaled, only its square is taken in fp32.
 enum class NormStyle { kLayerNorm, kRms, kRmsOfInput, kRmsFp32, kRmsOnePlus };
-enum class ActivationStyle { kFusedKeepsInput, kRelu, kGeluComposite, kQuickGelu };
+enum class ActivationStyle { kFusedKeepsInput, kRelu, kGeluComposite, kGeluFast, kQuickGelu };
 enum class RotaryStyle { kAbsent, kFull, kPartial };
 
 /// What a family's forward pass does that its parameters do not tell.
@@ -87,8 +87,13 @@ struct FamilyStyle {
   bool copies_attention_output = false;
   bool softmax_in_fp32 = true;
   bool scaled_in_product = false;
-  bool eager_only = false;   ///< the library has no fused attention for it
-  bool upcasts_loss = true;  ///< logits.float() before the loss
+  bool has_sinks = false;         ///< gpt_oss: one more logit a row, softmax in the type of the scores
+  bool clamped_experts = false;   ///< gpt_oss: (up + 1) * gate * sigmoid(a * gate), both clamped
+  bool router_in_fp32 = false;    ///< deepseek: the router reads a wide copy of its input
+  bool expands_heads = false;     ///< falcon's grouped layout: k and v copied to all heads
+  bool broadcasts_heads = false;  ///< falcon's multi-query layout: no fused kernel takes it
+  bool eager_only = false;        ///< the library has no fused attention for it
+  bool upcasts_loss = true;       ///< logits.float() before the loss
   double logit_softcap = 0;
   double residual_dropout = 0;
   double attention_dropout = 0;

@@ -81,6 +81,11 @@ Tensor EagerModel::attend(const Tensor& x, const AttentionModules& a, bool causa
       k = std::move(parts[1]);
       v = std::move(parts[2]);
     }
+    if (style_.expands_heads && a.kv_heads != a.heads) {
+      q = copy_layout(t_, q, kQkv);
+      k = repeat(t_, k, a.heads / a.kv_heads, kQkv);
+      v = repeat(t_, v, a.heads / a.kv_heads, kQkv);
+    }
   } else if (a.kv_down.present()) {  // latent attention: k has a rotary part that all heads share
     if (a.q_down.present()) {
       Tensor low = apply(x, a.q_down, kQkv);
@@ -115,7 +120,7 @@ Tensor EagerModel::attend(const Tensor& x, const AttentionModules& a, bool causa
   }
   AttentionCall call{.batch = settings_.micro_batch,
                      .heads = a.heads,
-                     .kv_heads = a.kv_heads,
+                     .kv_heads = style_.expands_heads ? a.heads : a.kv_heads,
                      .queries = settings_.seq,
                      .keys = settings_.seq,
                      .head_size = a.head_size,
@@ -125,6 +130,8 @@ Tensor EagerModel::attend(const Tensor& x, const AttentionModules& a, bool causa
                      .dropout = style_.attention_dropout,
                      .softmax_in_fp32 = style_.softmax_in_fp32,
                      .scaled_in_product = style_.scaled_in_product,
+                     .broadcasts_heads = style_.broadcasts_heads,
+                     .has_sinks = style_.has_sinks,
                      .mask = context.mask,
                      .bias = context.bias};
   const auto core = [&] {
@@ -148,6 +155,14 @@ Tensor EagerModel::activate(const Tensor& x) {
     Tensor gate = scale(t_, x, kMlpActivation);
     gate = pointwise(t_, gate, Keeps::kOutput, kMlpActivation);
     return multiply(t_, x, gate, kMlpActivation);
+  }
+  if (style_.activation == ActivationStyle::kGeluFast) {  // 0.5 * x * (1 + tanh(x * c * (1 + 0.044715 * x * x)))
+    const Tensor half = scale(t_, x, kMlpActivation);
+    const Tensor outer = scale(t_, x, kMlpActivation);
+    Tensor y = multiply(t_, scale(t_, x, kMlpActivation), x, kMlpActivation);
+    y = multiply(t_, outer, add_number(t_, y, kMlpActivation), kMlpActivation);
+    y = pointwise(t_, y, Keeps::kOutput, kMlpActivation);
+    return multiply(t_, half, add_number(t_, y, kMlpActivation), kMlpActivation);
   }
   // 0.5 * x * (1 + tanh(c * (x + 0.044715 * x ** 3)))
   const Tensor half = scale(t_, x, kMlpActivation);
@@ -181,12 +196,32 @@ Tensor EagerModel::feed_forward(const Tensor& x, const MlpModules& m) {
   return dropout(t_, y, style_.residual_dropout, kResidual);
 }
 
+/// The router's logits; deepseek computes them outside autocast's reach, from wide copies of input and weight.
+Tensor EagerModel::route(const Tensor& x, const LinearModule& router) {
+  if (!style_.router_in_fp32) return apply(x, router, kRouter, true);
+  const Tensor wide = cast(t_, x, DType::kFp32, kRouter);
+  return apply(wide, router, kRouter, true);
+}
+
+Tensor EagerModel::gate_experts(const Tensor& gate, const Tensor& up) {
+  if (!style_.clamped_experts) {
+    const Tensor y = activate(gate);
+    return multiply(t_, y, up, kExperts);
+  }
+  const Tensor clamped_gate = pointwise(t_, gate, Keeps::kInput, kExperts);
+  Tensor clamped_up = pointwise(t_, up, Keeps::kInput, kExperts);
+  const Tensor opened = pointwise(t_, scale(t_, clamped_gate, kExperts), Keeps::kOutput, kExperts);
+  const Tensor gated = multiply(t_, clamped_gate, opened, kExperts);
+  clamped_up = add_number(t_, clamped_up, kExperts);
+  return multiply(t_, clamped_up, gated, kExperts);
+}
+
 /// Experts as two grouped products over tokens sorted by expert (transformers 5).
 Tensor EagerModel::mixture(const Tensor& x, const BlockModules& b) {
   const std::uint64_t width = x.elements() / tokens_;
   const std::uint64_t chosen = std::max<std::uint64_t>(1, model_.experts_per_token);
   const std::uint64_t rows = tokens_ * chosen;
-  Tensor scores = apply(x, b.router, kRouter, true);
+  Tensor scores = route(x, b.router);
   scores = softmax(t_, scores, true, kRouter);
   Tensor weights = t_.make(rows, scores.dtype(), kRouter);  // top k values and indices, normalised
   const Tensor chosen_experts = t_.make(rows, DType::kInt64, kRouter);
@@ -221,8 +256,7 @@ Tensor EagerModel::mixture(const Tensor& x, const BlockModules& b) {
   Tensor y = grouped_product(sorted, b.experts.gate_up, 2 * b.experts.ffn);
   {
     std::vector<Tensor> parts = split(t_, y, {y.elements() / 2, y.elements() / 2});
-    y = activate(parts[0]);
-    y = multiply(t_, y, parts[1], kExperts);
+    y = gate_experts(parts[0], parts[1]);
   }
   y = grouped_product(y, b.experts.down, width);
   y = multiply(t_, y, sample_weights, kExperts);

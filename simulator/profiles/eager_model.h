@@ -82,6 +82,8 @@ class EagerModel {
   Tensor cross_attend(const Tensor& x, const AttentionModules& a, const BlockContext& context);
   Tensor feed_forward(const Tensor& x, const MlpModules& m);
   Tensor activate(const Tensor& x);
+  Tensor route(const Tensor& x, const LinearModule& router);
+  Tensor gate_experts(const Tensor& gate, const Tensor& up);
   Tensor mixture(const Tensor& x, const BlockModules& b);
   Tensor block(const Tensor& x, const BlockModules& b, const BlockContext& context);
   Tensor checkpointed_block(const Tensor& x, const BlockModules& b, const BlockContext& context);

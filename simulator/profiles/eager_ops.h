@@ -91,6 +91,8 @@ struct AttentionCall {
   double dropout = 0;
   bool softmax_in_fp32 = true;     ///< eager: the family upcasts scores
   bool scaled_in_product = false;  ///< eager: no operator of its own scales the scores (bloom)
+  bool broadcasts_heads = false;   ///< fewer heads of k and v without saying so: the math path
+  bool has_sinks = false;          ///< eager: one more logit a row
   Tensor mask;                     ///< eager: an additive mask, one a sequence; undefined: none
   Tensor bias;                     ///< t5's position bias, one a head for all sequences; undefined: none
 };

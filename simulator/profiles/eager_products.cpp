@@ -54,13 +54,28 @@ Tensor batched_product(EagerTape& t, const Tensor& a, const Tensor& b, std::uint
   return z;
 }
 
-Tensor softmax(EagerTape& t, const Tensor& x, bool upcast, SiteId site) {
-  Tensor wide = upcast || t.autocast() ? cast(t, x, DType::kFp32, site) : x;
+namespace {
+
+/// softmax with a stated type, which autocast leaves alone.
+Tensor softmax_as_is(EagerTape& t, const Tensor& wide, SiteId site) {
   Tensor y = t.make(wide.elements(), wide.dtype(), site);
   t.record(y, {&wide}, [kept = y, n = wide.elements(), dtype = wide.dtype(), site](BackwardCall& c) {
     c.out[0] = c.tape.make(n, dtype, site);
   });
   return y;
+}
+
+/// cat of the scores and one sink a row.
+Tensor widen_rows(EagerTape& t, const Tensor& x, std::uint64_t rows) {
+  Tensor y = t.make(x.elements() + rows, x.dtype(), kAttentionScores);
+  t.record(y, {&x}, [n = x.elements()](BackwardCall& c) { c.out[0] = c.grads[0].as_slice(n); });
+  return y;
+}
+
+}  // namespace
+
+Tensor softmax(EagerTape& t, const Tensor& x, bool upcast, SiteId site) {
+  return softmax_as_is(t, upcast || t.autocast() ? cast(t, x, DType::kFp32, site) : x, site);
 }
 
 Tensor embedding(EagerTape& t, const Tensor& indices, ParameterId table, std::uint64_t width) {
@@ -159,7 +174,7 @@ Tensor fused_attention(EagerTape& t, const Tensor& query, const Tensor& key, con
   const std::uint64_t group = call.heads / std::max<std::uint64_t>(1, call.kv_heads);
   // no fp32 kernel takes grouped heads, and none a mask that asks for a gradient
   const Tensor bias = additive_bias(t, call);
-  if ((!half && grouped) || bias.requires_grad()) {
+  if ((grouped && (!half || call.broadcasts_heads)) || bias.requires_grad()) {
     const bool outer = t.suspend_autocast(true);  // it is one operator to autocast
     const Tensor y = math_attention(t, q, k, v, bias, call);
     t.suspend_autocast(outer);
@@ -212,7 +227,14 @@ Tensor eager_attention(EagerTape& t, const Tensor& q, const Tensor& key, const T
   if (!call.scaled_in_product) a = scale(t, a, kAttentionScores);
   if (call.bias.defined()) a = add(t, a, call.bias, kAttentionScores);
   if (call.mask.defined()) a = add(t, a, call.mask, kAttentionScores);
-  a = softmax(t, a, call.softmax_in_fp32, kAttentionScores);
+  if (call.has_sinks) {
+    const std::uint64_t rows = call.batch * call.heads * call.queries;
+    a = widen_rows(t, a, rows);
+    a = add_number(t, a, kAttentionScores);  // less the largest of each row
+    a = slice(t, softmax_as_is(t, a, kAttentionScores), scores);
+  } else {
+    a = softmax(t, a, call.softmax_in_fp32, kAttentionScores);
+  }
   a = cast(t, a, value_type, kAttentionScores);
   a = dropout(t, a, call.dropout, kAttentionScores);
   const Tensor v_rows = call.batch > 1 && group == 1 ? copy_layout(t, v, kQkv) : v;

@@ -39,7 +39,8 @@ constexpr std::array<std::string_view, 4> kGemma = {"gemma", "gemma2", "gemma3_t
 
 ActivationStyle activation_of(const std::string& name) {
   if (name == "relu") return ActivationStyle::kRelu;
-  if (name == "gelu_new" || name == "gelu_fast") return ActivationStyle::kGeluComposite;
+  if (name == "gelu_new") return ActivationStyle::kGeluComposite;
+  if (name == "gelu_fast") return ActivationStyle::kGeluFast;
   if (name == "quick_gelu") return ActivationStyle::kQuickGelu;
   return ActivationStyle::kFusedKeepsInput;
 }
@@ -69,6 +70,8 @@ std::optional<FamilyStyle> layer_norm_decoder(const std::string& family, const J
     s.eager_only = family == "gptj";
   } else if (family == "falcon") {
     s.rotary = RotaryStyle::kFull;
+    s.expands_heads = config_flag(config, "new_decoder_architecture", false);
+    s.broadcasts_heads = !s.expands_heads && config_flag(config, "multi_query", true);
     s.parallel_residual =
         config_flag(config, "new_decoder_architecture", false) || config_flag(config, "parallel_attn", true);
   } else if (family == "starcoder2") {
@@ -111,6 +114,7 @@ std::optional<FamilyStyle> family_style(const models::Model& model) {
       s.norm = NormStyle::kRmsFp32;
       s.parallel_residual = true;
     }
+    if (family == "deepseek_v2" || family == "deepseek_v3") s.router_in_fp32 = s.copies_attention_output = true;
     if (family == "phimoe") s.norm = NormStyle::kLayerNorm;
     return s;
   }
@@ -121,7 +125,7 @@ std::optional<FamilyStyle> family_style(const models::Model& model) {
   }
   if (family == "olmo2" || family == "gpt_oss") {
     s.norm = NormStyle::kRmsFp32;
-    s.eager_only = family == "gpt_oss";
+    s.eager_only = s.has_sinks = s.clamped_experts = family == "gpt_oss";
     return s;
   }
   if (family == "bert" || family == "roberta") {
