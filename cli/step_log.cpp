@@ -66,8 +66,9 @@ void StepLog::step(const runtime::StepReport& report) {
 void StepLog::show(const runtime::StepReport& report) {
   smooth_step_s_ = smooth_step_s_ == 0 ? report.step_s : 0.9 * smooth_step_s_ + 0.1 * report.step_s;
   const double left = smooth_step_s_ * static_cast<double>(last_step_ - std::min(report.step, last_step_));
-  const std::string text = fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left", report.step, last_step_,
-                                       report.loss, report.tokens_per_s, format_duration(Seconds(left)));
+  std::string text = fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s", report.step, last_step_, report.loss,
+                                 report.tokens_per_s);
+  if (left > 0) text += fmt::format("  {} left", format_duration(Seconds(left)));
   if (is_terminal_) {
     std::fputs(fmt::format("\r\x1b[2K{}", text).c_str(), stderr);
     std::fflush(stderr);

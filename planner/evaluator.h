@@ -13,6 +13,8 @@ class Evaluator {
   /// Safe to call from several threads. \throws Error{kInvalidInput} if tasks of the plan wait for one another in a
   /// circle
   virtual RunRecord evaluate(const Plan& plan) const = 0;
+  /// `step` of the record alone. Offsets of the plan may still be open. \throws as evaluate
+  virtual Seconds step_time(const Plan& plan) const { return evaluate(plan).step; }
 };
 
 }  // namespace zeroplan::planner

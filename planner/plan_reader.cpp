@@ -187,8 +187,9 @@ Plan load_plan(const std::filesystem::path& path) {
   Plan plan = plan_from_json(document, path.string());
   const auto problems = verify(plan);
   if (!problems.empty()) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: the plan does not verify ({} problems): {}", path.string(),
-                                                      problems.size(), problems.front()))
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("{}: the plan does not verify ({} {}): {}", path.string(), problems.size(),
+                            problems.size() == 1 ? "problem" : "problems", problems.front()))
         .at({.file = path.string()})
         .hint("make the plan again: zeroplan plan");
   }

@@ -9,6 +9,7 @@ namespace zeroplan::simulator {
 class SimulationEvaluator : public planner::Evaluator {
  public:
   planner::RunRecord evaluate(const planner::Plan& plan) const override;
+  Seconds step_time(const planner::Plan& plan) const override;
 };
 
 }  // namespace zeroplan::simulator

@@ -128,6 +128,7 @@ Simulation simulate(const Plan& plan, const planner::CostModel& costs, const Sim
   record.step = Seconds(step_time(graph, instances, window));
   if (record.step.value() > 0)
     record.tokens_per_s = static_cast<double>(plan.tokens_per_update()) / record.step.value();
+  if (options.time_only) return result;
   add_lanes(record, plan, graph, instances, window);
   for (const auto& [tier, name] : planner::kNamesOf<Tier>) {
     MemoryTimeline memory = memory_timeline(plan, graph, instances, tier, options.keeps_timeline, window.begin_s);

@@ -19,6 +19,7 @@ namespace zeroplan::simulator {
 struct SimulationOptions {
   bool without_address_waits = false;  ///< see StepGraphOptions
   bool keeps_timeline = false;         ///< fills Simulation::tasks and ::memory
+  bool time_only = false;              ///< of the record only the step time and tokens/s
 };
 
 /// A task of the cycle that was looked at.

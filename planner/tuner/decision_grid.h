@@ -28,11 +28,11 @@ struct GridValues {
   bool selective_recompute = true;                                 ///< the attention core of every block
   std::vector<double> recomputed_parts = {0, 0.25, 0.5, 0.75, 1};  ///< of the blocks, everything but their input
   std::vector<std::uint64_t> head_chunk_factors = {1, 2};          ///< of what choice.h derives from the vocabulary
-  std::vector<double> reduce_buckets = {1, 0.5, 2};
+  std::vector<double> reduce_buckets = {1, 0.5};
   std::vector<double> allgather_buckets = {1, 2};
-  std::vector<double> prefetch = {1, 2};                              ///< stage 3
-  std::vector<double> persistence_widths = {10, 0};                   ///< stage 3, of the model's width
-  std::vector<Residency> residencies = {{3, 0}, {6, 0}, {1e6, 1e6}};  ///< stage 3; the last keeps all
+  std::vector<double> prefetch = {1, 2};                      ///< stage 3
+  std::vector<double> persistence_widths = {10, 0};           ///< stage 3, of the model's width
+  std::vector<Residency> residencies = {{3, 0}, {1e6, 1e6}};  ///< stage 3; the last keeps all
 };
 
 /// The grid of one run: outlines, and under each of them leaves that differ in sizes of collectives only.

@@ -117,16 +117,16 @@ std::vector<RejectedStrategy> rejected_strategies(const GridSearch& search, cons
     const FoundPlan& lost = *search.states()[o].best;
     const FoundPlan& first = *search.states()[ranked.front()].best;
     if (lost.plan.strategy.stage == first.plan.strategy.stage) continue;
-    slower.push_back(
-        {lost.plan.strategy, std::nullopt, lost.plan.tier(Tier::kDevice).arena + machine.context_bytes, false,
-         fmt::format("stage {} makes {:.0f} tokens/s instead of {:.0f} ({})", lost.plan.strategy.stage,
-                     lost.predicted.tokens_per_s, first.predicted.tokens_per_s, outline_name(lost.plan.strategy))});
+    slower.push_back({lost.plan.strategy, std::nullopt, lost.plan.tier(Tier::kDevice).arena + machine.context_bytes,
+                      false,
+                      fmt::format("stage {} makes {:.0f} tokens/s instead of {:.0f} ({})", lost.plan.strategy.stage,
+                                  lost.tokens_per_s(), first.tokens_per_s(), outline_name(lost.plan.strategy))});
   }
   std::vector<RejectedStrategy> too_large;
   for (std::size_t o = 0; o < grid.outlines().size(); ++o) {
     const OutlineState& state = search.states()[o];
     if (!state.is_searched || state.best || !state.limit) continue;
-    const Bytes need = state.least_need + machine.context_bytes;
+    const Bytes need = state.least_need;
     const std::string budget = machine.device_bytes ? format_size(*machine.device_bytes) : std::string("no limit");
     too_large.push_back({grid.outlines()[o], state.limit, need, state.least_need_is_bound,
                          fmt::format("needs {}{} of {} ({})", state.least_need_is_bound ? "at least " : "",

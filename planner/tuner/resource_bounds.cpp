@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 namespace zeroplan::planner {
 namespace {
@@ -28,7 +27,7 @@ struct BufferUses {
   bool is_filled_elsewhere = false;  ///< another lane writes it in this step: between uses it may hold nothing
 };
 
-void note_uses(const Task& task, std::uint32_t position, std::map<BufferId, BufferUses>& users) {
+void note_uses(const Task& task, std::uint32_t position, std::vector<BufferUses>& users) {
   const bool computes = task.lane == Lane::kCompute;
   const auto note = [&](const Access& access, bool reads) {
     BufferUses& user = users[access.buffer];
@@ -42,10 +41,27 @@ void note_uses(const Task& task, std::uint32_t position, std::map<BufferId, Buff
   for (const Access& access : task.writes) note(access, false);
 }
 
+/// Marks buffers that hold what programs compute.
+std::vector<bool> activation_buffers(const Plan& plan) {
+  std::vector<bool> is_activation(plan.buffers.size(), false);
+  const auto mark = [&](BufferId id) {
+    if (id != kNoBuffer) is_activation[id] = true;
+  };
+  for (const Step& step : plan.steps) {
+    for (const Task& task : step.tasks) {
+      const auto* work = std::get_if<ComputeWork>(&task.work);
+      if (work == nullptr) continue;
+      for (const BufferId id : {work->input, work->output, work->residual_gradient, work->saved, task.frame}) mark(id);
+    }
+  }
+  return is_activation;
+}
+
 /// The most bytes that the compute lane keeps at one of its tasks in a step, always-live buffers left out.
-Bytes fullest_task(const Plan& plan, const Step& step) {
+/// \param counted  per buffer; empty: all
+Bytes fullest_task(const Plan& plan, const Step& step, const std::vector<bool>& counted) {
   const std::uint64_t alignment = plan.tier(Tier::kDevice).alignment;
-  std::map<BufferId, BufferUses> users;
+  std::vector<BufferUses> users(plan.buffers.size());
   std::uint32_t position = 0;
   for (const Task& task : step.tasks) {
     note_uses(task, position, users);
@@ -53,9 +69,10 @@ Bytes fullest_task(const Plan& plan, const Step& step) {
   }
   std::vector<std::uint64_t> begins(position + 1, 0);
   std::vector<std::uint64_t> ends(position + 1, 0);
-  for (const auto& [id, user] : users) {
-    const Buffer& buffer = plan.buffers[id];
+  for (const Buffer& buffer : plan.buffers) {
+    const BufferUses& user = users[buffer.id];
     if (buffer.always || buffer.tier != Tier::kDevice) continue;
+    if (!counted.empty() && !counted[buffer.id]) continue;
     const std::uint64_t bytes = round_up(buffer.bytes, alignment).count();
     for (std::size_t u = 0; u < user.uses.size(); ++u) {
       // From a use to the next one if that reads what is there, else at this one only.
@@ -105,17 +122,30 @@ Seconds busiest_lane_time(const Plan& skeleton, const CostModel& costs) {
   return *std::max_element(lanes.begin(), lanes.end());
 }
 
-Bytes device_bytes_at_least(const Plan& skeleton) {
+Bytes always_live_bytes(const Plan& skeleton) {
   const std::uint64_t alignment = skeleton.tier(Tier::kDevice).alignment;
   Bytes always;
   for (const Buffer& buffer : skeleton.buffers) {
     if (buffer.always && buffer.tier == Tier::kDevice) always += round_up(buffer.bytes, alignment);
   }
+  return always;
+}
+
+Bytes activation_bytes_at_least(const Plan& skeleton) {
+  const std::vector<bool> counted = activation_buffers(skeleton);
   Bytes most;
   for (const Step& step : skeleton.steps) {
-    if (step.is_training()) most = std::max(most, fullest_task(skeleton, step));
+    if (step.is_training()) most = std::max(most, fullest_task(skeleton, step, counted));
   }
-  return always + most;
+  return most;
+}
+
+Bytes device_bytes_at_least(const Plan& skeleton) {
+  Bytes most;
+  for (const Step& step : skeleton.steps) {
+    if (step.is_training()) most = std::max(most, fullest_task(skeleton, step, {}));
+  }
+  return always_live_bytes(skeleton) + most;
 }
 
 }  // namespace zeroplan::planner

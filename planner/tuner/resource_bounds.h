@@ -13,6 +13,13 @@ Seconds arithmetic_time(const Plan& skeleton, const CostModel& costs);
 /// The busiest lane of one update: its tasks run one after another.
 Seconds busiest_lane_time(const Plan& skeleton, const CostModel& costs);
 
+/// Bytes of the device arena that keep their values over all steps and phases.
+Bytes always_live_bytes(const Plan& skeleton);
+
+/// Bytes of inputs, outputs, saved tensors and frames that the compute lane keeps, at the fullest task. They depend on
+/// programs alone: not on the stage, and not on sizes of collectives.
+Bytes activation_bytes_at_least(const Plan& skeleton);
+
 /// Bytes of the device arena at the least: what always lives, and what the compute lane keeps from one of its tasks to
 /// a later one, at the fullest task. `skeleton` need not have waits or offsets.
 Bytes device_bytes_at_least(const Plan& skeleton);

@@ -49,39 +49,44 @@ std::vector<ParetoPoint> front_of(std::vector<ParetoPoint> points) {
   return front;
 }
 
-/// The best of a changed machine; only its strategy and speed are of interest.
-WhatIf what_if(std::string change, const models::Model& model, const Machine& machine, const TrainingSpec& training,
-               const FixedDecisions& fixed, const Evaluator& evaluator, const TuneOptions& options) {
+/// The best of a search, or of what is known already.
+WhatIf best_of(std::string change, const GridSearch& search, const std::vector<std::size_t>& outlines) {
   WhatIf result{std::move(change), std::nullopt, 0};
-  const DecisionGrid grid(model, training, fixed, options.grid);
-  GridSearch search(model, machine, training, grid, evaluator, options.threads);
-  const auto all = outlines_of_stage(grid, std::nullopt);
-  search.find_best(all, 1);
-  for (const std::size_t o : ranked_outlines(search, all, 1)) {
+  for (const std::size_t o : ranked_outlines(search, outlines, 1)) {
     result.strategy = search.states()[o].best->plan.strategy;
-    result.tokens_per_s = search.states()[o].best->predicted.tokens_per_s;
+    result.tokens_per_s = search.states()[o].best->tokens_per_s();
   }
   return result;
 }
 
-std::vector<WhatIf> what_ifs(const models::Model& model, const Machine& machine, const TrainingSpec& training,
-                             const FixedDecisions& fixed, const Evaluator& evaluator, const TuneOptions& options) {
-  std::vector<WhatIf> results;
-  if (machine.device_bytes) {
-    Machine larger = machine;
-    larger.device_bytes = *machine.device_bytes + kMoreMemory;
-    results.push_back(what_if(fmt::format("{} more on each GPU", format_size(kMoreMemory)), model, larger, training,
-                              fixed, evaluator, options));
+/// 8 GiB more: what fits now fits then, so only what is faster is searched.
+WhatIf with_more_memory(const GridSearch& search, const Machine& machine, const std::vector<std::size_t>& all,
+                        const RankedPlan& best) {
+  Machine larger = machine;
+  larger.device_bytes = *machine.device_bytes + kMoreMemory;
+  GridSearch other(search, larger);
+  other.find_best(all, 1, best.key);
+  WhatIf result = best_of(fmt::format("{} more on each GPU", format_size(kMoreMemory)), other, all);
+  if (!result.strategy || result.tokens_per_s < best.predicted.tokens_per_s) {
+    result.strategy = best.plan.strategy;
+    result.tokens_per_s = best.predicted.tokens_per_s;
   }
+  return result;
+}
+
+std::optional<WhatIf> with_more_gpus(const models::Model& model, const Machine& machine, const TrainingSpec& training,
+                                     const FixedDecisions& fixed, const Evaluator& evaluator,
+                                     const TuneOptions& options) {
   TrainingSpec more = training;
   more.gpus += more.nodes;
-  if (!more.global_batch || *more.global_batch % more.gpus == 0) {
-    Machine larger = machine;
-    larger.gpus = more.gpus;
-    results.push_back(what_if(more.nodes == 1 ? "one more GPU" : "one more GPU on each node", model, larger, more,
-                              fixed, evaluator, options));
-  }
-  return results;
+  if (more.global_batch && *more.global_batch % more.gpus != 0) return std::nullopt;
+  Machine larger = machine;
+  larger.gpus = more.gpus;
+  const DecisionGrid grid(model, more, fixed, options.grid);
+  GridSearch search(model, larger, more, grid, evaluator, options.threads);
+  const auto all = outlines_of_stage(grid, std::nullopt);
+  search.find_best(all, 1);
+  return best_of(more.nodes == 1 ? "one more GPU" : "one more GPU on each node", search, all);
 }
 
 }  // namespace
@@ -122,11 +127,17 @@ TuneResult tune(const models::Model& model, const Machine& machine, const Traini
   }
   for (const std::size_t o : ranked) {
     const FoundPlan& found = *search.states()[o].best;
-    result.ranked.push_back({found.key, found.plan, found.fit, found.predicted, binding_of(found.predicted), {}});
+    RunRecord predicted = evaluator.evaluate(found.plan);
+    const Binding binds = binding_of(predicted);
+    result.ranked.push_back({found.key, found.plan, found.fit, std::move(predicted), binds, {}});
   }
   result.pareto = front_of(search.laid_out());
   result.rejected = rejected_strategies(search, grid, machine, ranked, best_of_stage, kMostRejected);
-  if (!result.ranked.empty()) result.what_if = what_ifs(model, machine, training, fixed, evaluator, options);
+  if (!result.ranked.empty()) {
+    if (machine.device_bytes) result.what_if.push_back(with_more_memory(search, machine, all, result.ranked.front()));
+    auto gpus = with_more_gpus(model, machine, training, fixed, evaluator, options);
+    if (gpus) result.what_if.push_back(std::move(*gpus));
+  }
   for (std::size_t r = 0; r < result.ranked.size(); ++r) explain(result, r, training, fixed);
   result.notes.emplace_back(
       "offload to host or disk is not searched: native plans keep all states on the device; --framework deepspeed or "
