@@ -51,7 +51,10 @@ void add_global_flags(CLI::App& app, GlobalOptions& options) {
   app.add_flag("--json", options.json, "print one JSON document");
   app.add_flag("-q,--quiet", options.quiet, "no progress and no log");
   app.add_flag("-v,--verbose", options.verbose, "more log");
-  app.add_option("--color", options.color, "colour: auto, always or never")->transform(CLI::CheckedTransformer(modes));
+  // The list of values stands in the text: CLI11 would show them with the numbers behind them.
+  app.add_option("--color", options.color, "colour: auto, always or never")
+      ->transform(CLI::CheckedTransformer(modes).description(""))
+      ->type_name("TEXT");
 }
 
 int print_version(bool json) {
