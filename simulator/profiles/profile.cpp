@@ -104,7 +104,8 @@ PeakPrediction predict_peak(const ProfileRequest& request) {
   p.holders = log.holders(p.phase);
   p.reserved_bytes = log.allocator().peak_reserved_bytes();
   constexpr std::uint64_t kDefaultContext = 650 * kMiB;
-  p.context_bytes = request.machine != nullptr ? request.machine->context_bytes.count() : kDefaultContext;
+  const bool stated = request.machine != nullptr && request.machine->context_bytes > Bytes(0);
+  p.context_bytes = stated ? request.machine->context_bytes.count() : kDefaultContext;
   p.allocations = allocations(log, model, request);
   const StateParts states = model_states(request.model, request.trained, request.spec, request.strategy);
   p.host_bytes = states.on(Tier::kHost).count();
