@@ -68,6 +68,24 @@ Json alternatives_json(const ProfileChoice& choice) {
   return list;
 }
 
+/// Broken at spaces so that lines end before column 100; further lines are indented.
+std::string wrapped(const std::string& words, std::size_t indent) {
+  constexpr std::size_t kWidth = 100;
+  std::string text;
+  std::size_t column = indent;
+  for (const std::string& word : split(words, ' ')) {
+    const bool first = column == indent;
+    if (!first && column + 1 + word.size() > kWidth) {
+      text += "\n" + std::string(indent, ' ') + word;
+      column = indent + word.size();
+      continue;
+    }
+    text += (first ? "" : " ") + word;
+    column += word.size() + (first ? 0 : 1);
+  }
+  return text + "\n";
+}
+
 std::string change_in_words(const Json& change) {
   std::string text;
   for (const auto& [key, value] : change.items()) {
@@ -117,7 +135,7 @@ std::string profile_plan_text(const models::Model& model, const planner::Machine
                       planner::name_of(choice.spec.precision), planner::to_string(s.offload_optimizer),
                       planner::to_string(s.offload_param));
   text += "\n  why\n";
-  for (const std::string& reason : choice.why) text += fmt::format("    - {}\n", reason);
+  for (const std::string& reason : choice.why) text += "    - " + wrapped(reason, 6);
   if (!choice.alternatives.empty()) text += "\n  alternatives\n";
   for (const simulator::ProfileAlternative& a : choice.alternatives) {
     text += fmt::format("    {:<44}{:>12} a GPU{:>12} host  {}\n", change_in_words(a.change),

@@ -190,8 +190,23 @@ void apply(const Json& change, planner::Strategy& s) {
   if (change.contains("offload_param")) s.offload_param = place("offload_param");
 }
 
+/// Takes the first alternative that fits, best with room to spare, and touches nothing that the user fixed; says
+/// whether there was one.
+bool take_open_decisions(ProfileChoice& choice, const planner::FixedDecisions& fixed) {
+  if (choice.need.fit.verdict != Verdict::kNo) return false;
+  for (const Verdict wanted : {Verdict::kYes, Verdict::kTight}) {
+    for (const ProfileAlternative& a : choice.alternatives) {
+      if (a.need.fit.verdict != wanted || !is_open(a.change, fixed)) continue;
+      apply(a.change, choice.strategy);
+      choice.need = a.need;
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string holders_in_words(const ProfileNeed& need) {
-  if (!need.peak) return "model states alone, since how the family computes is not known";
+  if (!need.peak) return "model states; activations are left out, since how the family computes is not known";
   std::string text;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, need.peak->holders.size()); ++i) {
     const Holder& h = need.peak->holders[i];
@@ -251,6 +266,8 @@ ProfileNeed profile_need(const models::Model& model, const planner::Machine& mac
                  spec.framework == Framework::kDeepspeed ? 1 / kDeepspeedBuffers : comfortable);
   judge.consider(planner::Tier::kDisk, need.disk, machine.disk_bytes, comfortable);
   need.fit = judge.fit();
+  const bool too_sure = !need.peak && need.fit.verdict == Verdict::kYes;
+  if (too_sure) need.fit = {Verdict::kTight, planner::Tier::kDevice};  // activations are not known
   return need;
 }
 
@@ -261,14 +278,11 @@ ProfileChoice choose_profile(const models::Model& model, const planner::Machine&
   if (spec.framework == Framework::kPytorch || spec.framework == Framework::kDdp) choice.strategy.stage = 0;
   choice.need = profile_need(model, machine, spec, choice.strategy);
   if (choice.need.fit.verdict != Verdict::kYes) {
-    const Candidate base{.spec = spec, .strategy = choice.strategy};
-    choice.alternatives = alternatives(model, machine, base);
-    for (const ProfileAlternative& a : choice.alternatives) {
-      if (choice.need.fit.verdict != Verdict::kNo || a.need.fit.verdict == Verdict::kNo) break;
-      if (!is_open(a.change, fixed)) continue;
-      apply(a.change, choice.strategy);
-      choice.need = a.need;
-      break;
+    choice.alternatives = alternatives(model, machine, {.spec = spec, .strategy = choice.strategy});
+    if (take_open_decisions(choice, fixed)) {
+      const bool fits = choice.need.fit.verdict == Verdict::kYes;
+      choice.alternatives = fits ? std::vector<ProfileAlternative>{}
+                                 : alternatives(model, machine, {.spec = spec, .strategy = choice.strategy});
     }
   }
   choice.why = reasons(choice, machine);
