@@ -87,7 +87,7 @@ class EstimateCommand : public Command {
       for (const Strategy& row : offload_given ? std::vector{s} : useful_offloads(s, spec.framework)) {
         report.states.push_back({row, simulator::model_states(model, trained, spec, row)});
       }
-      add_peak(report, model, trained, s);
+      add_peak(report, model, trained, s, flags_.given("--budget").has_value());
     }
     Answer answer;
     answer.document = reports::estimate_document(report);
@@ -115,14 +115,16 @@ class EstimateCommand : public Command {
 
   /// A peak, or a note why there is none.
   static void add_peak(reports::EstimateReport& report, const models::Model& model,
-                       const simulator::TrainedParameters& trained, const Strategy& strategy) {
+                       const simulator::TrainedParameters& trained, const Strategy& strategy, bool budget_given) {
     if (report.spec.framework == Framework::kNative) {
       add_once(report.notes, "peaks of native runs are those of the plan: see `zeroplan plan`");
       return;
     }
     try {
-      report.peaks.push_back(
-          {strategy, simulator::predict_peak({model, trained, report.spec, strategy, report.machine, {}})});
+      const simulator::ProfileRequest request{model, trained, report.spec, strategy, report.machine, {}};
+      reports::PeakRow row{.strategy = strategy, .peak = simulator::predict_peak(request), .budget = std::nullopt};
+      if (budget_given) row.budget = simulator::answer_for_budget(request, row.peak, *report.machine->device_bytes);
+      report.peaks.push_back(std::move(row));
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kUnsupported) throw;
       add_once(report.notes, "no peaks: " + e.message());
@@ -139,7 +141,7 @@ class EstimateCommand : public Command {
       text += simulator::deepspeed_table_text(stage, report.summary.total, report.summary.largest_module,
                                               report.spec.ranks_per_node(), report.spec.nodes);
     }
-    return text;
+    return text + reports::beside_deepspeed_text(report);
   }
 
   std::string model_;

@@ -7,6 +7,7 @@
 #include "models/parameter_summary.h"
 #include "planner/plan_json.h"
 #include "reports/plan_report.h"
+#include "reports/profile_plan_report.h"
 #include "simulator/evaluator.h"
 
 namespace zeroplan::cli {
@@ -63,6 +64,7 @@ class PlanCommand : public Command {
       throw Error(ErrorCode::kUsage, "--stage: plan takes one stage; leave it out to have it chosen")
           .at({.key = "--stage"});
     }
+    if (request.training.framework != planner::Framework::kNative) return other_framework(model, request);
     const simulator::SimulationEvaluator evaluator;
     const planner::PlanChoice choice =
         planner::choose_plan(model, *request.machine, request.training, request.fixed, evaluator);
@@ -79,6 +81,23 @@ class PlanCommand : public Command {
   }
 
  private:
+  /// The verdict on a run of another framework, which has no plan file.
+  Answer other_framework(const models::Model& model, RunRequest& request) const {
+    if (!output_.empty()) {
+      throw Error(ErrorCode::kUsage, fmt::format("-o {}: only native runs have a plan file", output_))
+          .at({.key = "-o"})
+          .hint("leave -o out, or use --framework native");
+    }
+    if (request.stages.size() == 1) request.fixed.stage = request.stages.front();
+    const simulator::ProfileChoice choice =
+        simulator::choose_profile(model, *request.machine, request.training, request.fixed);
+    Answer answer;
+    answer.document = reports::profile_plan_document(model, *request.machine, choice, params_json(model));
+    answer.text = reports::profile_plan_text(model, *request.machine, choice);
+    answer.exit_code = choice.need.fit.verdict == planner::Verdict::kNo ? kExitNo : kExitDone;
+    return answer;
+  }
+
   std::string model_;
   std::string output_;
   RunFlags flags_;

@@ -54,6 +54,20 @@ Fit fit_of(const EstimateReport& report, const simulator::PeakPrediction& peak) 
   return fit;
 }
 
+/// What fits the budget, and what to try: null without --budget.
+Json changes_json(const PeakRow& row) {
+  if (!row.budget) return nullptr;
+  Json list = Json::array();
+  for (const simulator::Change& c : row.budget->changes) {
+    list.push_back({{"flags", c.flags},
+                    {"why", c.why},
+                    {"saved_bytes", c.saved_bytes},
+                    {"process_bytes", c.process_bytes},
+                    {"fits", c.fits ? "yes" : "no"}});
+  }
+  return list;
+}
+
 Json peak_json(const EstimateReport& report, const PeakRow& row) {
   const planner::TrainingSpec& spec = report.spec;
   const simulator::PeakPrediction& peak = row.peak;
@@ -88,7 +102,10 @@ Json peak_json(const EstimateReport& report, const PeakRow& row) {
           {"phases", phases},
           {"holders", holders},
           {"fits", fit.word},
-          {"limit", fit.limit}};
+          {"limit", fit.limit},
+          {"largest_micro_batch", row.budget ? Json(row.budget->largest_micro_batch) : Json(nullptr)},
+          {"largest_seq", row.budget ? Json(row.budget->largest_seq) : Json(nullptr)},
+          {"changes", changes_json(row)}};
 }
 
 Json tensors_json(const EstimateReport& report) {

@@ -10,6 +10,7 @@
 #include "models/model.h"
 #include "models/parameter_summary.h"
 #include "planner/machine.h"
+#include "simulator/profiles/advice.h"
 #include "simulator/profiles/profile.h"
 #include "simulator/states.h"
 
@@ -25,6 +26,7 @@ struct StatesRow {
 struct PeakRow {
   planner::Strategy strategy;
   simulator::PeakPrediction peak;
+  std::optional<simulator::BudgetAnswer> budget;  ///< where --budget was given
 };
 
 /// Host memory while weights are read.
@@ -54,6 +56,9 @@ struct EstimateReport {
 Json estimate_document(const EstimateReport& report);
 /// Fits 100 columns.
 std::string estimate_text(const EstimateReport& report);
+
+/// Our figures beside DeepSpeed's, and what theirs leave out.
+std::string beside_deepspeed_text(const EstimateReport& report);
 
 /// Whether a predicted peak fits a budget: "yes", "tight" (within 10 %, the prediction's own error) or "no".
 std::string_view fit_word(std::uint64_t need, std::uint64_t budget);

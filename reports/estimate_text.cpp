@@ -45,7 +45,28 @@ std::string cards_that_hold(std::uint64_t bytes) {
   return names.empty() ? "none of the presets" : names;
 }
 
-std::string peak_section(const PeakRow& row) {
+/// What the budget allows: sizes that fit, and the first things to try where the run does not.
+std::string budget_section(const EstimateReport& report, const PeakRow& row) {
+  const simulator::BudgetAnswer& answer = *row.budget;
+  const std::string budget = size(report.machine->device_bytes->count());
+  std::string text;
+  if (!answer.changes.empty()) text += fmt::format("  does not fit {}; first things to try:\n", budget);
+  for (std::size_t i = 0; i < answer.changes.size(); ++i) {
+    const simulator::Change& c = answer.changes[i];
+    text += fmt::format("    {}. {:<44} saves {:>11}: {:>11}, {}\n", i + 1, c.flags, size(c.saved_bytes),
+                        size(c.process_bytes), c.fits ? "fits" : "too large still");
+    text += fmt::format("       {}\n", c.why);
+  }
+  if (answer.largest_micro_batch == 0) {
+    text += fmt::format("  {} hold no micro-batch of {} tokens", budget, report.spec.seq);
+  } else {
+    text += fmt::format("  {} hold micro-batch {} of {} tokens", budget, answer.largest_micro_batch, report.spec.seq);
+  }
+  if (answer.largest_seq == 0) return text + ", and no shorter one\n";
+  return text + fmt::format(", or {} tokens at micro-batch {}\n", answer.largest_seq, row.strategy.micro_batch);
+}
+
+std::string peak_section(const EstimateReport& report, const PeakRow& row) {
   const simulator::PeakPrediction& p = row.peak;
   std::string text = fmt::format("\nPredicted peak, stage {}: {} in {} (reserved {}, process {})\n", row.strategy.stage,
                                  size(p.allocated_bytes), simulator::to_string(p.phase), size(p.reserved_bytes),
@@ -57,6 +78,7 @@ std::string peak_section(const PeakRow& row) {
   }
   if (p.host_bytes > 0) text += fmt::format("  host memory of a node {}\n", size(p.host_bytes));
   text += fmt::format("  fits on: {}\n", cards_that_hold(p.process_bytes()));
+  if (row.budget) text += budget_section(report, row);
   return text;
 }
 
@@ -72,10 +94,24 @@ std::string estimate_text(const EstimateReport& report) {
                       report.spec.gpus > 1 ? "s" : "", planner::name_of(report.spec.precision),
                       planner::name_of(report.spec.optimizer));
   text += states_table(report);
-  for (const PeakRow& row : report.peaks) text += peak_section(row);
+  for (const PeakRow& row : report.peaks) text += peak_section(report, row);
+  const bool answered = report.peaks.empty() || report.peaks.front().budget;
+  if (!answered)
+    text += "\nWith --budget SIZE: the largest micro-batch and sequence that fit, and what to try if none does.\n";
   for (const std::string& note : report.notes) text += "\nnote: " + note;
   if (!report.notes.empty()) text += "\n";
   return text;
+}
+
+std::string beside_deepspeed_text(const EstimateReport& report) {
+  std::string text = states_table(report);
+  for (const PeakRow& row : report.peaks) {
+    text += fmt::format("  stage {}: predicted peak {}, process {}\n", row.strategy.stage,
+                        size(row.peak.allocated_bytes), size(row.peak.process_bytes()));
+  }
+  return text +
+         "\nDeepSpeed's figures leave out activations, logits and loss, communication buckets, temporaries of the\n"
+         "update, what the allocator holds beyond them, and the context of the driver.\n";
 }
 
 }  // namespace zeroplan::reports

@@ -8,8 +8,9 @@ namespace zeroplan::simulator {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr int kSteps =
-    4;  // the first creates states, the second meets its leftovers; by the fourth the allocator has settled
+// The first step creates states, the second meets its leftovers; then until the allocator takes nothing new.
+constexpr int kFewestSteps = 3;
+constexpr int kMostSteps = 5;
 
 /// cuBLAS takes 32 MiB per handle and stream from Hopper on, 8.125 MiB before; cuBLASLt 1 MiB (PyTorch's default).
 std::vector<std::uint64_t> gemm_workspaces(const planner::Machine* machine) {
@@ -76,7 +77,10 @@ PeakPrediction predict_peak(const ProfileRequest& request) {
   log.begin(Phase::kLoad);
   tape.warm_up();
   framework->load();
-  for (int step = 0; step < kSteps; ++step) {
+  std::uint64_t reserved_before = 0;
+  for (int step = 0; step < kMostSteps; ++step) {
+    if (step >= kFewestSteps && log.allocator().peak_reserved_bytes() == reserved_before) break;
+    reserved_before = log.allocator().peak_reserved_bytes();
     log.begin_step();
     for (std::uint64_t pass = 0; pass < std::min<std::uint64_t>(2, request.strategy.accumulation); ++pass) {
       log.begin(Phase::kForward);
@@ -104,7 +108,8 @@ PeakPrediction predict_peak(const ProfileRequest& request) {
   p.holders = log.holders(p.phase);
   p.reserved_bytes = log.allocator().peak_reserved_bytes();
   constexpr std::uint64_t kDefaultContext = 650 * kMiB;
-  p.context_bytes = request.machine != nullptr ? request.machine->context_bytes.count() : kDefaultContext;
+  const bool stated = request.machine != nullptr && request.machine->context_bytes > Bytes(0);
+  p.context_bytes = stated ? request.machine->context_bytes.count() : kDefaultContext;
   p.allocations = allocations(log, model, request);
   const StateParts states = model_states(request.model, request.trained, request.spec, request.strategy);
   p.host_bytes = states.on(Tier::kHost).count();
