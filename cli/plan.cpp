@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/export_flag.h"
 #include "cli/run_flags.h"
 #include "models/core/file_io.h"
 #include "models/load_model.h"
@@ -49,10 +50,12 @@ class PlanCommand : public Command {
     app.add_option("MODEL", model_, "a folder with config.json, a config file, a .safetensors file, or a preset")
         ->required();
     app.add_option("-o,--output", output_, "file to which the plan is written");
+    export_.add_to(app);
     flags_.add_to(app);
   }
 
   Answer run(const GlobalOptions&) override {
+    export_.parse();
     const models::Model model = models::load_model(model_);
     RunRequest request = flags_.resolve(&model);
     if (!request.machine) {
@@ -75,12 +78,17 @@ class PlanCommand : public Command {
       write_file_atomically(output_, planner::plan_to_text(choice.plan));
       answer.text += fmt::format("\n  plan written to {}\n", output_);
     }
+    if (fits && export_.any()) {
+      answer.text += export_.write({model, *request.machine, request.training, choice.plan.strategy,
+                                    native_predictions(choice.plan, choice.predicted), std::nullopt});
+    }
     return answer;
   }
 
  private:
   std::string model_;
   std::string output_;
+  ExportFlag export_;
   RunFlags flags_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/export_flag.h"
 #include "cli/run_flags.h"
 #include "models/core/file_io.h"
 #include "models/core/text.h"
@@ -25,6 +26,7 @@ class TuneCommand : public Command {
         ->required();
     app.add_option("--top", top_, "how many strategies are ranked (10)");
     app.add_option("-o,--output", output_, "file to which the plan of rank 1 is written");
+    export_.add_to(app);
     flags_.add_to(app);
   }
 
@@ -36,6 +38,7 @@ class TuneCommand : public Command {
       throw Error(ErrorCode::kUsage, fmt::format("--top {}: expected 1 to {}", top_, kMostRanked))
           .at({.key = "--top", .value = top_});
     }
+    export_.parse();
     const models::Model model = models::load_model(model_);
     const RunRequest request = flags_.resolve(&model);
     if (!request.machine) {
@@ -56,6 +59,11 @@ class TuneCommand : public Command {
       write_file_atomically(output_, planner::plan_to_text(result.ranked.front().plan));
       answer.text += fmt::format("\n  plan of rank 1 written to {}\n", output_);
     }
+    if (!result.ranked.empty() && export_.any()) {
+      const planner::RankedPlan& best = result.ranked.front();
+      answer.text += export_.write({model, *request.machine, request.training, best.plan.strategy,
+                                    native_predictions(best.plan, best.predicted), std::nullopt});
+    }
     return answer;
   }
 
@@ -65,6 +73,7 @@ class TuneCommand : public Command {
   std::string model_;
   std::string top_ = "10";
   std::string output_;
+  ExportFlag export_;
   RunFlags flags_;
 };
 
