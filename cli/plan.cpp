@@ -7,6 +7,7 @@
 #include "models/load_model.h"
 #include "models/parameter_summary.h"
 #include "planner/plan_json.h"
+#include "reports/framework_report.h"
 #include "reports/plan_report.h"
 #include "simulator/evaluator.h"
 
@@ -66,6 +67,7 @@ class PlanCommand : public Command {
       throw Error(ErrorCode::kUsage, "--stage: plan takes one stage; leave it out to have it chosen")
           .at({.key = "--stage"});
     }
+    if (request.training.framework != planner::Framework::kNative) return of_framework(model, request);
     const simulator::SimulationEvaluator evaluator;
     const planner::PlanChoice choice =
         planner::choose_plan(model, *request.machine, request.training, request.fixed, evaluator);
@@ -86,6 +88,29 @@ class PlanCommand : public Command {
   }
 
  private:
+  /// The best of the open decisions, or what is closest, and what would make it fit.
+  Answer of_framework(const models::Model& model, const RunRequest& request) const {
+    if (!output_.empty()) {
+      throw Error(ErrorCode::kUnsupported, "-o: only native runs have a plan file")
+          .hint("--export writes settings for other frameworks");
+    }
+    const simulator::FrameworkRun run{model, *request.machine, request.training};
+    simulator::FrameworkSearch search = simulator::search_framework(run, request.fixed, stages_of(request), {1});
+    const bool fits = !search.ranked.empty();
+    const simulator::FrameworkPlan& plan = fits ? search.ranked.front() : search.rejected.front();
+    std::vector<simulator::FrameworkAlternative> alternatives;
+    if (plan.fit.verdict != planner::Verdict::kYes) alternatives = simulator::framework_alternatives(run, plan);
+    Answer answer;
+    answer.document = reports::framework_plan_document(run, plan, alternatives);
+    answer.text = reports::framework_plan_text(run, plan, alternatives);
+    answer.exit_code = fits ? kExitDone : kExitNo;
+    if (fits && export_.any()) {
+      answer.text += export_.write(
+          {model, run.machine, run.training, plan.strategy, reports::framework_predictions(plan), std::nullopt});
+    }
+    return answer;
+  }
+
   std::string model_;
   std::string output_;
   ExportFlag export_;

@@ -9,6 +9,7 @@
 #include "models/core/text.h"
 #include "models/load_model.h"
 #include "planner/plan_json.h"
+#include "reports/framework_report.h"
 #include "reports/tune_report.h"
 #include "simulator/evaluator.h"
 
@@ -45,6 +46,7 @@ class TuneCommand : public Command {
       throw Error(ErrorCode::kUsage, "tune needs --machine")
           .hint("for example --machine h200,gpus=8 or --machine local");
     }
+    if (request.training.framework != planner::Framework::kNative) return of_framework(model, request, options, begin);
     if (request.stages.size() > 1) options.grid.stages = request.stages;
     const simulator::SimulationEvaluator evaluator;
     const planner::TuneResult result =
@@ -68,6 +70,28 @@ class TuneCommand : public Command {
   }
 
  private:
+  Answer of_framework(const models::Model& model, const RunRequest& request, const planner::TuneOptions& options,
+                      std::chrono::steady_clock::time_point begin) const {
+    if (!output_.empty()) {
+      throw Error(ErrorCode::kUnsupported, "-o: only native runs have a plan file")
+          .hint("--export writes settings for other frameworks");
+    }
+    const simulator::FrameworkRun run{model, *request.machine, request.training};
+    const simulator::FrameworkSearch search =
+        simulator::search_framework(run, request.fixed, stages_of(request), options.grid.micro_batches);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    Answer answer;
+    answer.document = reports::framework_tune_document(run, search, options.top, elapsed.count());
+    answer.text = reports::framework_tune_text(run, search, options.top);
+    answer.exit_code = search.ranked.empty() ? kExitNo : kExitDone;
+    if (!search.ranked.empty() && export_.any()) {
+      const simulator::FrameworkPlan& best = search.ranked.front();
+      answer.text += export_.write(
+          {model, run.machine, run.training, best.strategy, reports::framework_predictions(best), std::nullopt});
+    }
+    return answer;
+  }
+
   static constexpr std::uint64_t kMostRanked = 1000;
 
   std::string model_;
