@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/export_flag.h"
 #include "cli/run_flags.h"
 #include "models/core/file_io.h"
 #include "models/load_model.h"
 #include "models/parameter_summary.h"
 #include "planner/plan_json.h"
+#include "reports/framework_report.h"
 #include "reports/plan_report.h"
-#include "reports/profile_plan_report.h"
 #include "simulator/evaluator.h"
 
 namespace zeroplan::cli {
@@ -50,10 +51,12 @@ class PlanCommand : public Command {
     app.add_option("MODEL", model_, "a folder with config.json, a config file, a .safetensors file, or a preset")
         ->required();
     app.add_option("-o,--output", output_, "file to which the plan is written");
+    export_.add_to(app);
     flags_.add_to(app);
   }
 
   Answer run(const GlobalOptions&) override {
+    export_.parse();
     const models::Model model = models::load_model(model_);
     RunRequest request = flags_.resolve(&model);
     if (!request.machine) {
@@ -64,7 +67,7 @@ class PlanCommand : public Command {
       throw Error(ErrorCode::kUsage, "--stage: plan takes one stage; leave it out to have it chosen")
           .at({.key = "--stage"});
     }
-    if (request.training.framework != planner::Framework::kNative) return other_framework(model, request);
+    if (request.training.framework != planner::Framework::kNative) return of_framework(model, request);
     const simulator::SimulationEvaluator evaluator;
     const planner::PlanChoice choice =
         planner::choose_plan(model, *request.machine, request.training, request.fixed, evaluator);
@@ -77,29 +80,40 @@ class PlanCommand : public Command {
       write_file_atomically(output_, planner::plan_to_text(choice.plan));
       answer.text += fmt::format("\n  plan written to {}\n", output_);
     }
+    if (fits && export_.any()) {
+      answer.text += export_.write({model, *request.machine, request.training, choice.plan.strategy,
+                                    native_predictions(choice.plan, choice.predicted), std::nullopt});
+    }
     return answer;
   }
 
  private:
-  /// The verdict on a run of another framework, which has no plan file.
-  Answer other_framework(const models::Model& model, RunRequest& request) const {
+  /// The best of the open decisions, or what is closest, and what would make it fit.
+  Answer of_framework(const models::Model& model, const RunRequest& request) const {
     if (!output_.empty()) {
-      throw Error(ErrorCode::kUsage, fmt::format("-o {}: only native runs have a plan file", output_))
-          .at({.key = "-o"})
-          .hint("leave -o out, or use --framework native");
+      throw Error(ErrorCode::kUnsupported, "-o: only native runs have a plan file")
+          .hint("--export writes settings for other frameworks");
     }
-    if (request.stages.size() == 1) request.fixed.stage = request.stages.front();
-    const simulator::ProfileChoice choice =
-        simulator::choose_profile(model, *request.machine, request.training, request.fixed);
+    const simulator::FrameworkRun run{model, *request.machine, request.training};
+    simulator::FrameworkSearch search = simulator::search_framework(run, request.fixed, stages_of(request), {1});
+    const bool fits = !search.ranked.empty();
+    const simulator::FrameworkPlan& plan = fits ? search.ranked.front() : search.rejected.front();
+    std::vector<simulator::FrameworkAlternative> alternatives;
+    if (plan.fit.verdict != planner::Verdict::kYes) alternatives = simulator::framework_alternatives(run, plan);
     Answer answer;
-    answer.document = reports::profile_plan_document(model, *request.machine, choice, params_json(model));
-    answer.text = reports::profile_plan_text(model, *request.machine, choice);
-    answer.exit_code = choice.need.fit.verdict == planner::Verdict::kNo ? kExitNo : kExitDone;
+    answer.document = reports::framework_plan_document(run, plan, alternatives);
+    answer.text = reports::framework_plan_text(run, plan, alternatives);
+    answer.exit_code = fits ? kExitDone : kExitNo;
+    if (fits && export_.any()) {
+      answer.text += export_.write(
+          {model, run.machine, run.training, plan.strategy, reports::framework_predictions(plan), std::nullopt});
+    }
     return answer;
   }
 
   std::string model_;
   std::string output_;
+  ExportFlag export_;
   RunFlags flags_;
 };
 

@@ -75,6 +75,13 @@ void apply_global_batch(RunRequest& request) {
 
 }  // namespace
 
+std::vector<std::uint64_t> stages_of(const RunRequest& request) {
+  const Framework f = request.training.framework;
+  if (f == Framework::kPytorch || f == Framework::kDdp) return {0};
+  if (f == Framework::kFsdp2) return {3};
+  return request.stages.empty() ? std::vector<std::uint64_t>{0, 1, 2, 3} : request.stages;
+}
+
 void RunFlags::add(CLI::App& app, const std::string& flag, const std::string& help) {
   app.add_option_function<std::string>(
       flag, [this, flag](const std::string& text) { values_[flag] = text; }, help);

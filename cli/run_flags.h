@@ -27,6 +27,9 @@ struct RunRequest {
   std::vector<std::string> notes;
 };
 
+/// The stages that a plan of this framework may have: those asked for, else all that it knows.
+std::vector<std::uint64_t> stages_of(const RunRequest& request);
+
 /// Declares the flags and turns them into a RunRequest.
 class RunFlags {
  public:

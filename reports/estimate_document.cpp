@@ -7,21 +7,6 @@ namespace {
 
 using simulator::Tier;
 
-Json states_json(const EstimateReport& report, const StatesRow& row) {
-  Json parts = Json::array();
-  for (const simulator::StatePart& p : row.parts.parts) {
-    parts.push_back({{"name", p.name}, {"tier", simulator::to_string(p.tier)}, {"bytes", p.bytes.count()}});
-  }
-  return {{"framework", planner::name_of(report.spec.framework)},
-          {"stage", row.strategy.stage},
-          {"offload_optimizer", planner::to_string(row.strategy.offload_optimizer)},
-          {"offload_param", planner::to_string(row.strategy.offload_param)},
-          {"gpu_bytes", row.parts.on(Tier::kDevice).count()},
-          {"cpu_bytes", row.parts.on(Tier::kHost).count()},
-          {"nvme_bytes", row.parts.on(Tier::kDisk).count()},
-          {"parts", parts}};
-}
-
 Json deepspeed_json(const simulator::DeepspeedRow& row) {
   const auto place = [](bool offload) { return offload ? "cpu" : "none"; };
   return {{"stage", row.stage},
@@ -184,6 +169,21 @@ std::string_view fit_word(std::uint64_t need, std::uint64_t budget) {
   return budget - need < budget / 10 ? "tight" : "yes";
 }
 
+Json states_json(planner::Framework framework, const StatesRow& row) {
+  Json parts = Json::array();
+  for (const simulator::StatePart& p : row.parts.parts) {
+    parts.push_back({{"name", p.name}, {"tier", simulator::to_string(p.tier)}, {"bytes", p.bytes.count()}});
+  }
+  return {{"framework", planner::name_of(framework)},
+          {"stage", row.strategy.stage},
+          {"offload_optimizer", planner::to_string(row.strategy.offload_optimizer)},
+          {"offload_param", planner::to_string(row.strategy.offload_param)},
+          {"gpu_bytes", row.parts.on(Tier::kDevice).count()},
+          {"cpu_bytes", row.parts.on(Tier::kHost).count()},
+          {"nvme_bytes", row.parts.on(Tier::kDisk).count()},
+          {"parts", parts}};
+}
+
 Json estimate_document(const EstimateReport& report) {
   const models::Model& model = *report.model;
   const models::ParameterSummary& s = report.summary;
@@ -200,7 +200,7 @@ Json estimate_document(const EstimateReport& report) {
                      {"tensors", tensors_json(report)}}},
                    {"units", units_json(report)}};
   document["states"] = Json::array();
-  for (const StatesRow& row : report.states) document["states"].push_back(states_json(report, row));
+  for (const StatesRow& row : report.states) document["states"].push_back(states_json(report.spec.framework, row));
   document["deepspeed_table"] = Json::array();
   for (const simulator::DeepspeedRow& row : report.deepspeed)
     document["deepspeed_table"].push_back(deepspeed_json(row));

@@ -53,6 +53,9 @@ struct EstimateReport {
   std::vector<std::string> notes;
 };
 
+/// A row of `states`.
+Json states_json(planner::Framework framework, const StatesRow& row);
+
 Json estimate_document(const EstimateReport& report);
 /// Fits 100 columns.
 std::string estimate_text(const EstimateReport& report);

@@ -97,7 +97,7 @@ void DecisionGrid::add_outlines(std::uint64_t micro_batch, std::uint64_t accumul
 
 std::vector<Strategy> DecisionGrid::leaves(std::size_t outline) const {
   std::vector<Strategy> leaves = {outlines_.at(outline)};
-  const Strategy& base = leaves.front();
+  const Strategy base = leaves.front();  // a copy: `leaves` is replaced below
   const bool gathers = base.stage == 3;
   const std::uint64_t width = model_.decoder ? model_.decoder->hidden : 1;
   if (gathers && !fixed_.param_persistence_threshold) {

@@ -10,4 +10,5 @@ if [ ! -x "$environment/bin/python" ]; then
   python3 -m venv "$environment"
 fi
 "$environment/bin/pip" install -q -r "$here/requirements.txt" "$@"
+"$environment/bin/python" "$here/load_exports.py" "$program"
 exec "$environment/bin/python" "$here/compare.py" "$program"

@@ -41,7 +41,7 @@ void expect_pattern(const TensorIndex& index, std::span<const TensorToWrite> ten
     std::vector<std::byte> expected(read.size());
     file->read(*entry, Bytes(0), read);
     fill_pattern(i, Bytes(0), expected);
-    EXPECT_EQ(std::memcmp(read.data(), expected.data(), read.size()), 0) << tensors[i].name;
+    EXPECT_EQ(read, expected) << tensors[i].name;
   }
 }
 

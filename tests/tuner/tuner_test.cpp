@@ -56,8 +56,9 @@ Space random_space(std::uint64_t seed) {
   space.machine.nodes = space.training.nodes;
   space.machine.cores = random() % 2 == 0 ? 0 : 4;
   // Links from far too slow to faster than arithmetic, so that every lane binds somewhere.
-  space.machine.rates.link_bytes = BytesPerSecond(pick<double>(random, {2e7, 2e8, 2e10}));
-  space.machine.rates.network_bytes = BytesPerSecond(pick<double>(random, {1e7, 1e9}));
+  space.machine.rates.link_bytes = BytesPerSecond(pick<double>(random, {2e7, 2e8, 2e12}));
+  space.machine.rates.network_bytes = BytesPerSecond(pick<double>(random, {1e7, 1e12}));
+  if (random() % 2 == 0) space.machine.latencies = {};
   space.grid.stages = some<std::uint64_t>(random, {0, 1, 2, 3}, 2 + random() % 3);
   space.grid.micro_batches = some<std::uint64_t>(random, {1, 2, 4}, 1 + random() % 2);
   space.grid.most_micro_batches = 2;
