@@ -115,6 +115,19 @@ std::string need_sentence(std::string_view tier, Bytes need, const std::optional
   return fmt::format("{} memory: {} of {} needed", tier, format_size(need), format_size(*budget));
 }
 
+std::string why_tight(const FrameworkRun& run, const FrameworkPlan& plan) {
+  const planner::Tier tier = plan.fit.limit.value_or(planner::Tier::kDevice);
+  const planner::Framework framework = run.training.framework;
+  if (framework == planner::Framework::kDeepspeed && tier == planner::Tier::kHost) {
+    return fmt::format(
+        "tight: pinned buffers of the host are rounded up and loading adds a copy, so that DeepSpeed's own estimator "
+        "asks for {} times the states",
+        simulator::kDeepspeedHostFactor);
+  }
+  return fmt::format("tight: less than {:.0f} % of the {} is left, which is about the prediction's own error",
+                     100 * simulator::comfortable_fraction(framework, tier), planner::name_of(tier));
+}
+
 std::vector<std::string> why_of(const FrameworkRun& run, const FrameworkPlan& plan) {
   std::vector<std::string> why;
   const std::string device =
@@ -128,11 +141,7 @@ std::vector<std::string> why_of(const FrameworkRun& run, const FrameworkPlan& pl
     why.push_back(fmt::format("stage {} divides states by the number of ranks, which is 1: it saves nothing here",
                               plan.strategy.stage));
   }
-  if (plan.fit.verdict == Verdict::kTight) {
-    why.push_back(fmt::format("tight: less than {:.0f} % of the {} is left, which is about the prediction's own error",
-                              100 * simulator::kFrameworkTightFraction,
-                              plan.fit.limit ? planner::name_of(*plan.fit.limit) : "budget"));
-  }
+  if (plan.fit.verdict == Verdict::kTight) why.push_back(why_tight(run, plan));
   if (plan.step) {
     const simulator::StepEstimate& e = *plan.step;
     why.push_back(fmt::format(

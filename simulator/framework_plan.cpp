@@ -21,7 +21,7 @@ constexpr std::size_t kMostClosest = 5;
 
 FitResult judge(const planner::Machine& machine, const FrameworkPlan& plan) {
   FitResult result;
-  double least_left = kFrameworkTightFraction;
+  double least_slack = 0;  // what is left beyond the comfortable part, as a share of the budget
   const auto consider = [&](planner::Tier tier, Bytes need, const std::optional<Bytes>& budget) {
     if (!budget || result.verdict == Verdict::kNo) return;
     if (need > *budget) {
@@ -30,8 +30,9 @@ FitResult judge(const planner::Machine& machine, const FrameworkPlan& plan) {
     }
     const double left =
         budget->count() == 0 ? 1 : 1 - static_cast<double>(need.count()) / static_cast<double>(budget->count());
-    if (left >= least_left) return;
-    least_left = left;
+    const double slack = left - comfortable_fraction(plan.training.framework, tier);
+    if (slack >= least_slack) return;
+    least_slack = slack;
     result = {Verdict::kTight, tier};
   };
   consider(planner::Tier::kDevice, plan.device, machine.device_bytes);
@@ -135,6 +136,11 @@ std::string why_of(const planner::Machine& machine, const FrameworkPlan& plan) {
 }
 
 }  // namespace
+
+double comfortable_fraction(Framework framework, planner::Tier tier) {
+  const bool is_pinned = framework == Framework::kDeepspeed && tier == planner::Tier::kHost;
+  return is_pinned ? 1 - 1 / kDeepspeedHostFactor : kFrameworkTightFraction;
+}
 
 FrameworkPlan plan_framework(const FrameworkRun& run, const Strategy& strategy) {
   FrameworkPlan plan;
