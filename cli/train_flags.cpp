@@ -1,11 +1,11 @@
 #include "cli/train_flags.h"
 
 #include <algorithm>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "cli/features.h"
+#include "models/core/cores.h"
 #include "models/core/text.h"
 
 namespace zeroplan::cli {
@@ -108,7 +108,7 @@ void TrainFlags::check_against(const planner::Plan& plan) const {
 
 int TrainFlags::threads_of(const planner::Plan& plan) const {
   if (threads_.empty()) {
-    const std::uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const std::uint64_t cores = usable_cores();
     return static_cast<int>(std::max<std::uint64_t>(1, cores / plan.training.gpus));
   }
   const std::uint64_t n = parse_count(threads_, "--threads");

@@ -2,12 +2,12 @@
 // transformer training sustains where a published measurement says so; none was measured by this project unless stated.
 #include <array>
 #include <filesystem>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "models/core/cores.h"
 #include "models/core/text.h"
 #include "planner/machine.h"
 
@@ -103,7 +103,7 @@ Machine local_machine() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long page = ::sysconf(_SC_PAGE_SIZE);
   if (pages > 0 && page > 0) m.host_bytes = Bytes(static_cast<std::uint64_t>(pages)) * static_cast<std::uint64_t>(page);
-  m.cores = std::max(1u, std::thread::hardware_concurrency());
+  m.cores = usable_cores();
   const double cores = static_cast<double>(m.cores);
   m.rates.fp32_flops = FlopsPerSecond(m.rates.fp32_flops.per_second() * cores / 2);
   return m;

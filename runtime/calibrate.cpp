@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <ctime>
-#include <thread>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "models/core/cores.h"
 #include "runtime/calibration/measure_kernels.h"
 #include "runtime/calibration/measure_system.h"
 
@@ -66,7 +66,7 @@ void summarise(Machine& machine) {
 
 Machine calibrate(const CalibrateOptions& options) {
   const Extent extent = extent_of(options.quick);
-  const std::uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const std::uint64_t cores = usable_cores();
   Machine machine;
   machine.name = "measured cpu";
   machine.cores = cores;
