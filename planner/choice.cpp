@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "models/core/text.h"
+#include "planner/memory_layout.h"
 #include "planner/plan_maker.h"
 
 namespace zeroplan::planner {
@@ -101,6 +102,7 @@ class Chooser {
         for (const std::uint64_t stage : stages_to_try(fixed_)) consider(batch, recompute, stage);
       }
     }
+    pack_thoroughly();
     explain();
     return std::move(*best_);
   }
@@ -114,13 +116,21 @@ class Chooser {
     strategy.stage = stage;
     strategy = with_model_sizes(model_, training_, fixed_, strategy);
     PlanChoice choice;
-    choice.plan = make_plan(model_, machine_, training_, strategy);
+    choice.plan = make_plan(model_, machine_, training_, strategy, kQuickPacking);
     choice.fit = judge_fit(choice.plan);
     choice.predicted = evaluator_.evaluate(choice.plan);
     candidates_.push_back({choice.plan.strategy, choice.fit,
                            choice.plan.tier(Tier::kDevice).arena + machine_.context_bytes, choice.predicted.step,
                            choice.predicted.tokens_per_s});
     if (!best_ || better(choice, *best_)) best_ = std::move(choice);
+  }
+
+  /// Candidates are packed with little effort; the chosen one becomes what make_plan gives for its strategy.
+  void pack_thoroughly() {
+    if (is_laid_out_tightly(best_->plan)) return;
+    lay_out_memory(best_->plan);
+    best_->fit = judge_fit(best_->plan);
+    best_->predicted = evaluator_.evaluate(best_->plan);
   }
 
   static bool better(const PlanChoice& a, const PlanChoice& b) {

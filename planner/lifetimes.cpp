@@ -113,11 +113,11 @@ ConflictGraph find_conflicts(const Plan& plan, const std::vector<TaskRun>& runs,
       return buffer.tier != tier || buffer.bytes == Bytes();
     });
     for (const Life& life : lives) {
-      if (index[life.buffer] != kNoIndex) continue;
-      index[life.buffer] = static_cast<std::uint32_t>(graph.buffers.size());
-      graph.buffers.push_back(life.buffer);
-      graph.first_position.push_back(base + life.first_position);
-      graph.last_position.push_back(base + life.last_position);
+      if (index[life.buffer] == kNoIndex) {
+        index[life.buffer] = static_cast<std::uint32_t>(graph.buffers.size());
+        graph.buffers.push_back(life.buffer);
+      }
+      graph.stays.push_back({index[life.buffer], base + life.first_position, base + life.last_position});
     }
     const auto suffix = suffix_entries(lives);
     for (std::size_t a = 0; a < lives.size(); ++a) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/happens_before.h"
+#include "planner/packing/packing.h"
 
 namespace zeroplan::planner {
 
@@ -30,8 +31,7 @@ inline bool ends_before(const Life& a, const Life& b) {
 struct ConflictGraph {
   std::vector<BufferId> buffers;                      ///< the tier's buffers that are not always live, by first use
   std::vector<std::vector<std::uint32_t>> conflicts;  ///< per index into `buffers`, ascending
-  std::vector<std::uint32_t> first_position;          ///< in an order of all runs, one after another
-  std::vector<std::uint32_t> last_position;
+  std::vector<Stay> stays;                            ///< by index into `buffers`, in an order of all runs
 };
 
 /// The lives in one run, by first position.

@@ -1,5 +1,7 @@
 #include "planner/memory_layout.h"
 
+#include <algorithm>
+
 #include "planner/lifetimes.h"
 #include "planner/op_level_bound.h"
 #include "planner/packing/packing.h"
@@ -20,16 +22,15 @@ Bytes place_persistent(Plan& plan, Tier tier) {
   return end;
 }
 
-void place_transient(Plan& plan, const std::vector<TaskRun>& runs, Tier tier, Bytes bottom) {
+void place_transient(Plan& plan, const std::vector<TaskRun>& runs, Tier tier, Bytes bottom, std::uint64_t most_work) {
   TierPlan& t = plan.tier(tier);
   const ConflictGraph graph = find_conflicts(plan, runs, tier);
   ConflictInstance instance;
   for (const BufferId id : graph.buffers)
     instance.sizes.push_back(round_up(plan.buffers[id].bytes, t.alignment).count());
   instance.conflicts = graph.conflicts;
-  instance.first_position = graph.first_position;
-  instance.last_position = graph.last_position;
-  const ConflictPacking packing = pack_conflicts(instance);
+  instance.stays = graph.stays;
+  const ConflictPacking packing = pack_conflicts(instance, most_work);
   for (std::size_t i = 0; i < graph.buffers.size(); ++i) {
     plan.buffers[graph.buffers[i]].offset = bottom + Bytes(packing.offsets[i]);
   }
@@ -40,15 +41,20 @@ void place_transient(Plan& plan, const std::vector<TaskRun>& runs, Tier tier, By
 
 }  // namespace
 
-void lay_out_memory(Plan& plan) {
+void lay_out_memory(Plan& plan, std::uint64_t most_work) {
   set_live_ranges(plan);
   std::vector<TaskRun> runs;
   for (auto& steps : run_sequences(plan)) runs.emplace_back(std::move(steps));
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kDisk}) {
     plan.tier(tier).lower_bound_holders.clear();
-    place_transient(plan, runs, tier, place_persistent(plan, tier));
+    place_transient(plan, runs, tier, place_persistent(plan, tier), most_work);
     plan.tier(tier).op_lower_bound = op_level_bound(plan, runs, tier);
   }
+}
+
+bool is_laid_out_tightly(const Plan& plan) {
+  return std::all_of(plan.tiers.begin(), plan.tiers.end(),
+                     [](const TierPlan& tier) { return tier.arena == tier.lower_bound; });
 }
 
 }  // namespace zeroplan::planner

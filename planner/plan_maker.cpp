@@ -7,10 +7,10 @@
 namespace zeroplan::planner {
 
 Plan make_plan(const models::Model& model, const Machine& machine, const TrainingSpec& training,
-               const Strategy& strategy) {
+               const Strategy& strategy, std::uint64_t packing_work) {
   Plan plan = build_skeleton(model, machine, training, strategy);
   add_dependency_waits(plan);
-  lay_out_memory(plan);
+  lay_out_memory(plan, packing_work);
   return plan;
 }
 

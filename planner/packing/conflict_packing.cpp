@@ -3,8 +3,9 @@
 
 #include "models/core/units.h"
 #include "planner/packing/address_fit.h"
-#include "planner/packing/heaviest_clique.h"
+#include "planner/packing/clique_cover.h"
 #include "planner/packing/packing.h"
+#include "planner/packing/weighted_descents.h"
 
 namespace zeroplan::planner {
 namespace {
@@ -33,30 +34,32 @@ class ListedConflicts {
 /// The search for one instance: keeps the lowest packing, ends when it meets the bound.
 class ConflictPacker {
  public:
-  ConflictPacker(const ConflictInstance& instance, const ConflictIndex& index)
+  ConflictPacker(const ConflictInstance& instance, ConflictIndex& index)
       : index_(index),
         pinned_(instance.pinned),
         fit_(ListedConflicts(index), instance.pinned),
         in_clique_(index.count(), false) {}
 
-  ConflictPacking pack(std::uint32_t most_rounds);
+  ConflictPacking pack(std::uint64_t most_work);
 
  private:
   bool is_done() const { return best_.height <= bound_; }
-  /// Places in that order, keeps the result if it is the lowest. \returns its height
-  std::uint64_t attempt(const Order& order, std::span<const ArenaEnd> ends = {});
+  void keep(const std::vector<std::uint64_t>& offsets);
+  /// Places in that order, keeps the result if it is the lowest.
+  void attempt(const Order& order, std::span<const ArenaEnd> ends = {});
   template <class Before>
   Order sorted(Before before) const;
   std::vector<Order> greedy_orders() const;
   void place_from_both_ends();
-  void raise_what_sticks_out(Order order, std::uint32_t rounds);
+  void search_deeply(std::uint64_t most_work);
+  void set_bound(SeatedClique heaviest);
 
-  const ConflictIndex& index_;
+  ConflictIndex& index_;
   std::span<const std::uint64_t> pinned_;
   AddressFit<ListedConflicts> fit_;
   ConflictPacking best_;
-  Order best_order_;
   std::uint64_t bound_ = 0;
+  std::uint32_t anchor_ = 0;  ///< where the clique is live
   std::vector<bool> in_clique_;
 };
 
@@ -68,14 +71,17 @@ Order ConflictPacker::sorted(Before before) const {
   return order;
 }
 
-std::uint64_t ConflictPacker::attempt(const Order& order, std::span<const ArenaEnd> ends) {
-  const std::uint64_t height = fit_.place(order, {ends, bound_});
-  if (height < best_.height || best_order_.empty()) {
-    best_.height = height;
-    best_.offsets = fit_.offsets();
-    best_order_ = order;
-  }
-  return height;
+void ConflictPacker::attempt(const Order& order, std::span<const ArenaEnd> ends) {
+  fit_.place(order, {ends, bound_});
+  keep(fit_.offsets());
+}
+
+void ConflictPacker::keep(const std::vector<std::uint64_t>& offsets) {
+  std::uint64_t height = 0;
+  for (std::uint32_t b = 0; b < index_.count(); ++b) height = std::max(height, offsets[b] + index_.size(b));
+  if (height >= best_.height && !best_.offsets.empty()) return;
+  best_.height = height;
+  best_.offsets = offsets;
 }
 
 std::vector<Order> ConflictPacker::greedy_orders() const {
@@ -95,16 +101,14 @@ std::vector<Order> ConflictPacker::greedy_orders() const {
 /// What is live at the heaviest position stands from the bottom, longest life first; what lives on its two sides hangs
 /// from the bottom or the top. Serves stacks that shrink while others grow (saved activations against gradients).
 void ConflictPacker::place_from_both_ends() {
-  std::uint32_t anchor = 0;
-  for (const std::uint32_t b : best_.clique) anchor = std::max(anchor, index_.first(b));
   const Order by_life =
       sorted([&](auto a, auto b) { return index_.last(a) - index_.first(a) > index_.last(b) - index_.first(b); });
   std::vector<ArenaEnd> ends(index_.count());
   for (const int rule : {0, 1, 2, 3}) {
     for (std::uint32_t b = 0; b < index_.count(); ++b) {
-      const bool before = index_.last(b) < anchor;
-      const bool after = index_.first(b) > anchor;
-      const bool leans_late = std::int64_t{index_.last(b)} - anchor > std::int64_t{anchor} - index_.first(b);
+      const bool before = index_.last(b) < anchor_;
+      const bool after = index_.first(b) > anchor_;
+      const bool leans_late = std::int64_t{index_.last(b)} - anchor_ > std::int64_t{anchor_} - index_.first(b);
       const bool top = rule == 0 ? after : rule == 1 ? leans_late : rule == 2 ? before : !leans_late;
       ends[b] = top ? ArenaEnd::kTop : ArenaEnd::kBottom;
     }
@@ -113,52 +117,54 @@ void ConflictPacker::place_from_both_ends() {
   }
 }
 
-/// Elementary operations that improvement may cost: some tens of milliseconds, whatever the size of the instance.
-constexpr std::uint64_t kMostWork = 30'000'000;
+/// Buffers beyond which the search in depth would need too much memory for its table of conflicts.
+constexpr std::uint32_t kMostSearched = 1 << 14;
+/// Elementary operations for the cover. The same whatever the effort, so that more effort continues the same search.
+constexpr std::uint64_t kMostCoverWork = 50'000'000;
+/// Capacities above the bound that are tried once the bound itself was not met.
+constexpr int kRelaxations = 4;
 
-/// Buffers that end above the bound move forward in the order, the more often the further, and everything is placed
-/// again.
-void ConflictPacker::raise_what_sticks_out(Order order, std::uint32_t rounds) {
-  std::vector<double> key(index_.count());
-  for (std::size_t i = 0; i < order.size(); ++i) key[order[i]] = static_cast<double>(i);
-  std::vector<std::uint32_t> raises(index_.count(), 0);
-  fit_.place(order);
-  const std::uint64_t n = index_.count();
-  rounds = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(rounds, 1 + kMostWork / (3 * (n * n / 2 + index_.edges()) + 1)));
-  for (std::uint32_t round = 0; round < rounds && !is_done(); ++round) {
-    for (std::uint32_t b = 0; b < index_.count(); ++b) {
-      if (fit_.end_of(b) <= bound_ || fit_.is_pinned(b)) continue;
-      ++raises[b];
-      key[b] = key[b] * (raises[b] % 3 == 0 ? 0.25 : 0.75) - 1.0;
+/// Looks for heavier cliques, then for a packing that meets them; failing that, for one that is lower than the best.
+void ConflictPacker::search_deeply(std::uint64_t most_work) {
+  std::vector<SeatedClique> cover = cover_by_cliques(index_, kMostCoverWork);
+  const auto heaviest = std::max_element(
+      cover.begin(), cover.end(), [](const auto& a, const auto& b) { return a.clique.weight < b.clique.weight; });
+  if (heaviest != cover.end() && heaviest->clique.weight > bound_) set_bound(*heaviest);
+  WeightedDescents descents(index_, cover);
+  if (const auto offsets = descents.find(bound_, most_work)) keep(*offsets);
+  std::uint64_t missed = bound_;
+  for (int i = 0; i < kRelaxations && !is_done(); ++i) {
+    const std::uint64_t capacity = missed + (best_.height - missed) / 2;
+    if (const auto offsets = descents.find(capacity, most_work / 8)) {
+      keep(*offsets);
+    } else {
+      missed = capacity;
     }
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return key[a] < key[b]; });
-    attempt(order);
   }
 }
 
-ConflictPacking ConflictPacker::pack(std::uint32_t most_rounds) {
-  Clique clique = find_heaviest_clique(index_);
-  best_.clique = std::move(clique.members);
-  best_.clique_weight = clique.weight;
+void ConflictPacker::set_bound(SeatedClique heaviest) {
+  index_.look_from(heaviest.position);
+  anchor_ = heaviest.position;
+  best_.clique = std::move(heaviest.clique.members);
+  best_.clique_weight = heaviest.clique.weight;
+  std::fill(in_clique_.begin(), in_clique_.end(), false);
   for (const std::uint32_t b : best_.clique) in_clique_[b] = true;
-  bound_ = clique.weight;
+  bound_ = best_.clique_weight;
   for (std::uint32_t b = 0; b < index_.count(); ++b) {
     if (fit_.is_pinned(b)) bound_ = std::max(bound_, pinned_[b] + index_.size(b));
   }
-  std::vector<std::pair<std::uint64_t, Order>> tried;
-  for (Order& order : greedy_orders()) {
-    const std::uint64_t height = attempt(order);
+}
+
+ConflictPacking ConflictPacker::pack(std::uint64_t most_work) {
+  set_bound(find_heaviest_clique(index_));
+  for (const Order& order : greedy_orders()) {
+    attempt(order);
     if (is_done()) return best_;
-    tried.emplace_back(height, std::move(order));
   }
   place_from_both_ends();
-  if (is_done()) return best_;
-  std::stable_sort(tried.begin(), tried.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-  for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
-    raise_what_sticks_out(tried[i].second, most_rounds / 3 + 1);
-    if (is_done()) break;
-  }
+  const bool is_any_pinned = std::any_of(pinned_.begin(), pinned_.end(), [](auto at) { return at != kNotPinned; });
+  if (!is_done() && !is_any_pinned && index_.count() <= kMostSearched) search_deeply(most_work);
   return best_;
 }
 
@@ -180,10 +186,10 @@ void check_pinned(const ConflictInstance& instance) {
 
 }  // namespace
 
-ConflictPacking pack_conflicts(const ConflictInstance& instance, std::uint32_t most_rounds) {
-  const ConflictIndex index(instance);
+ConflictPacking pack_conflicts(const ConflictInstance& instance, std::uint64_t most_work) {
   check_pinned(instance);
-  return ConflictPacker(instance, index).pack(most_rounds);
+  ConflictIndex index(instance);
+  return ConflictPacker(instance, index).pack(most_work);
 }
 
 }  // namespace zeroplan::planner

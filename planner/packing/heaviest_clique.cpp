@@ -101,17 +101,19 @@ struct Seed {
   std::uint32_t position = 0;
 };
 
-std::vector<Seed> heaviest_positions(const ConflictIndex& index, std::span<const std::uint32_t> by_first) {
-  std::vector<std::uint32_t> by_last(by_first.begin(), by_first.end());
-  std::stable_sort(by_last.begin(), by_last.end(), [&](auto a, auto b) { return index.last(a) < index.last(b); });
+std::vector<Seed> heaviest_positions(const ConflictIndex& index) {
+  std::vector<Stay> by_first(index.stays().begin(), index.stays().end());
+  std::stable_sort(by_first.begin(), by_first.end(), [](const Stay& a, const Stay& b) { return a.first < b.first; });
+  std::vector<Stay> by_last = by_first;
+  std::stable_sort(by_last.begin(), by_last.end(), [](const Stay& a, const Stay& b) { return a.last < b.last; });
   std::vector<Seed> seeds;
   std::uint64_t live = 0;
   for (std::size_t begun = 0, ended = 0; begun < by_first.size();) {
-    const std::uint32_t position = index.first(by_first[begun]);
-    for (; index.last(by_last[ended]) < position; ++ended) live -= index.size(by_last[ended]);
-    for (; begun < by_first.size() && index.first(by_first[begun]) == position; ++begun)
-      live += index.size(by_first[begun]);
-    const bool is_peak = begun == by_first.size() || index.last(by_last[ended]) < index.first(by_first[begun]);
+    const std::uint32_t position = by_first[begun].first;
+    for (; by_last[ended].last < position; ++ended) live -= index.size(by_last[ended].buffer);
+    for (; begun < by_first.size() && by_first[begun].first == position; ++begun)
+      live += index.size(by_first[begun].buffer);
+    const bool is_peak = begun == by_first.size() || by_last[ended].last < by_first[begun].first;
     if (is_peak) seeds.push_back({live, position});
   }
   std::stable_sort(seeds.begin(), seeds.end(), [](const Seed& x, const Seed& y) { return x.weight > y.weight; });
@@ -119,35 +121,39 @@ std::vector<Seed> heaviest_positions(const ConflictIndex& index, std::span<const
   return seeds;
 }
 
+/// What is live at a position, largest first.
+std::vector<std::uint32_t> live_at(const ConflictIndex& index, std::uint32_t position) {
+  std::vector<std::uint32_t> live;
+  for (const Stay& stay : index.stays()) {
+    if (stay.first <= position && position <= stay.last && index.size(stay.buffer) != 0) live.push_back(stay.buffer);
+  }
+  std::sort(live.begin(), live.end(),
+            [&](auto a, auto b) { return index.size(a) != index.size(b) ? index.size(a) > index.size(b) : a < b; });
+  return live;
+}
+
 }  // namespace
 
-Clique find_heaviest_clique(const ConflictIndex& index) {
-  std::vector<std::uint32_t> by_first(index.count());
-  std::iota(by_first.begin(), by_first.end(), 0u);
-  std::vector<std::uint32_t> by_size = by_first;
-  std::stable_sort(by_first.begin(), by_first.end(), [&](auto a, auto b) { return index.first(a) < index.first(b); });
+SeatedClique find_heaviest_clique(const ConflictIndex& index) {
+  std::vector<std::uint32_t> by_size(index.count());
+  std::iota(by_size.begin(), by_size.end(), 0u);
   std::stable_sort(by_size.begin(), by_size.end(), [&](auto a, auto b) { return index.size(a) > index.size(b); });
   std::erase_if(by_size, [&](std::uint32_t b) { return index.size(b) == 0; });
-  Clique best;
+  SeatedClique best;
   GrowingClique clique(index);
-  std::vector<std::uint32_t> live;
-  for (const Seed& seed : heaviest_positions(index, by_first)) {
-    live.clear();
-    for (const std::uint32_t b : by_size) {
-      if (index.first(b) <= seed.position && seed.position <= index.last(b)) live.push_back(b);
-    }
+  for (const Seed& seed : heaviest_positions(index)) {
     clique.clear();
-    clique.join_all(live);
+    clique.join_all(live_at(index, seed.position));
     clique.join_all(by_size);
     for (std::uint32_t i = 0; i < kMostExchanges && clique.exchange(by_size); ++i) clique.join_all(by_size);
-    if (clique.weight() > best.weight) best = {clique.members(), clique.weight()};
+    if (clique.weight() > best.clique.weight) best = {{clique.members(), clique.weight()}, seed.position};
   }
-  std::sort(best.members.begin(), best.members.end());
+  std::sort(best.clique.members.begin(), best.clique.members.end());
   return best;
 }
 
 Clique heaviest_clique(const ConflictInstance& instance) {
-  return find_heaviest_clique(ConflictIndex(instance));
+  return find_heaviest_clique(ConflictIndex(instance)).clique;
 }
 
 }  // namespace zeroplan::planner

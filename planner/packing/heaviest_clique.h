@@ -6,6 +6,12 @@
 namespace zeroplan::planner {
 
 /// See heaviest_clique.
-Clique find_heaviest_clique(const ConflictIndex& index);
+/// A clique and a position of the linear clock around which its members are live.
+struct SeatedClique {
+  Clique clique;
+  std::uint32_t position = 0;
+};
+
+SeatedClique find_heaviest_clique(const ConflictIndex& index);
 
 }  // namespace zeroplan::planner

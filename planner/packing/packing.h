@@ -48,12 +48,18 @@ IntervalPacking pack_intervals(std::span<const IntervalBuffer> buffers, const In
 
 constexpr std::uint64_t kNotPinned = UINT64_MAX;
 
+/// One of the times during which a buffer is live, [first, last] on an approximate linear clock.
+struct Stay {
+  std::uint32_t buffer = 0;
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+
 /// Buffers of which any two may or may not share addresses.
 struct ConflictInstance {
   std::vector<std::uint64_t> sizes;                   ///< bytes, rounded up to the alignment by the caller
   std::vector<std::vector<std::uint32_t>> conflicts;  ///< symmetric, ascending, without the buffer itself
-  std::vector<std::uint32_t> first_position;  ///< approximate linear life [first, last], which guides orders only
-  std::vector<std::uint32_t> last_position;
+  std::vector<Stay> stays;                 ///< at least one of every buffer, in any order; they guide the search only
   std::vector<std::uint64_t> pinned = {};  ///< fixed offset or kNotPinned; empty: nothing is pinned
 };
 
@@ -89,8 +95,15 @@ std::vector<std::vector<std::uint32_t>> conflict_lists(std::uint32_t count, Rela
 /// 63 bits
 Clique heaviest_clique(const ConflictInstance& instance);
 
-/// Stops as soon as the height meets the bound, at the latest after `most_rounds` of improvement. Pinned buffers keep
-/// their place. \throws as heaviest_clique; Error{kInvalidInput} if two pinned buffers that conflict overlap
-ConflictPacking pack_conflicts(const ConflictInstance& instance, std::uint32_t most_rounds = 200);
+/// Work in elementary operations, about: some tenths of a second.
+constexpr std::uint64_t kThoroughPacking = 100'000'000;
+/// Some hundredths of a second.
+constexpr std::uint64_t kQuickPacking = 10'000'000;
+
+/// Tries greedy orders first and stops as soon as the height meets the bound; only if none does, it searches further.
+/// Pinned buffers keep their place, and where there are any, only greedy orders are tried.
+/// \param most_work  for the search, elementary operations, about. \throws as heaviest_clique; Error{kInvalidInput} if
+/// two pinned buffers that conflict overlap
+ConflictPacking pack_conflicts(const ConflictInstance& instance, std::uint64_t most_work = kThoroughPacking);
 
 }  // namespace zeroplan::planner

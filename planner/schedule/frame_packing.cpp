@@ -15,8 +15,7 @@ ConflictInstance instance_of(const models::Program& program, const std::vector<T
   instance.conflicts.resize(lives.size());
   for (std::uint32_t i = 0; i < lives.size(); ++i) {
     instance.sizes.push_back(round_up(program.tensors[lives[i].tensor].bytes(), alignment).count());
-    instance.first_position.push_back(lives[i].first);
-    instance.last_position.push_back(lives[i].last);
+    instance.stays.push_back({static_cast<std::uint32_t>(i), lives[i].first, lives[i].last});
     for (std::uint32_t j = 0; j < lives.size(); ++j) {
       if (i != j && lives[i].first <= lives[j].last && lives[j].first <= lives[i].last)
         instance.conflicts[i].push_back(j);

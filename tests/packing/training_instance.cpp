@@ -13,8 +13,8 @@ class InstanceWriter {
     if (size == 0) return;
     spans_.push_back({begin - slack_before, end + slack_after});
     instance_.sizes.push_back((size + 63) / 64 * 64);
-    instance_.first_position.push_back(static_cast<std::uint32_t>(begin));
-    instance_.last_position.push_back(static_cast<std::uint32_t>(end));
+    instance_.stays.push_back({static_cast<std::uint32_t>(instance_.stays.size()), static_cast<std::uint32_t>(begin),
+                               static_cast<std::uint32_t>(end)});
     instance_.pinned.push_back(kNotPinned);
   }
   void add_pinned(std::int64_t end, std::uint64_t size) {
