@@ -42,8 +42,7 @@ TEST(HeaviestClique, LooksBeyondPositions) {
   ConflictInstance instance;
   instance.sizes = {5, 7, 9};
   instance.conflicts = {{1, 2}, {0, 2}, {0, 1}};
-  instance.first_position = {0, 2, 4};
-  instance.last_position = {1, 3, 5};
+  instance.stays = {{0, 0, 1}, {1, 2, 3}, {2, 4, 5}};
   EXPECT_EQ(heaviest_clique(instance).weight, 21u);
 }
 
@@ -54,8 +53,7 @@ TEST(ConflictPacking, IsSoundOnRandomGraphsAndNotBelowTheOptimum) {
     constexpr std::uint32_t kCount = 7;
     for (std::uint32_t i = 0; i < kCount; ++i) {
       instance.sizes.push_back(random() % 9);
-      instance.first_position.push_back(i);
-      instance.last_position.push_back(i + static_cast<std::uint32_t>(random() % 3));
+      instance.stays.push_back({i, i, i + static_cast<std::uint32_t>(random() % 3)});
     }
     instance.conflicts = conflict_lists(kCount, [&](std::uint32_t, std::uint32_t) { return random() % 2 == 0; });
     const ConflictPacking packing = pack_conflicts(instance);

@@ -115,8 +115,8 @@ ConflictInstance listed(std::span<const IntervalBuffer> buffers) {
   ConflictInstance instance;
   for (const IntervalBuffer& b : buffers) {
     instance.sizes.push_back(b.size);
-    instance.first_position.push_back(static_cast<std::uint32_t>(b.first));
-    instance.last_position.push_back(static_cast<std::uint32_t>(b.last - 1));
+    instance.stays.push_back({static_cast<std::uint32_t>(instance.stays.size()), static_cast<std::uint32_t>(b.first),
+                              static_cast<std::uint32_t>(b.last - 1)});
   }
   instance.conflicts =
       conflict_lists(static_cast<std::uint32_t>(buffers.size()),
