@@ -76,8 +76,10 @@ class CoverBuilder {
   }
 
   std::vector<SeatedClique> build(std::uint64_t most_work) {
-    for (const Moment& moment : moments()) {
-      if (work_ > most_work) break;
+    const std::vector<Moment> all = moments();
+    const std::uint64_t heaviest = all.empty() ? 0 : all.front().weight;
+    for (const Moment& moment : all) {
+      if (work_ > most_work || moment.weight * 2 < heaviest) break;
       join_live(moment);
       const std::vector<std::uint32_t> live = clique_;
       const Candidates::Left left = candidates_.left();
