@@ -17,30 +17,36 @@ class Candidates {
     for (std::uint32_t b = 0; b < index.count(); ++b) {
       for (const std::uint32_t other : index.neighbours(b)) rows_[b * words_ + other / 64] |= bit(other);
     }
-    left_.resize(words_);
+    reset();
   }
 
   void reset() {
-    std::fill(left_.begin(), left_.end(), ~std::uint64_t{0});
-    is_any_left_ = true;
+    left_.bits.assign(words_, ~std::uint64_t{0});
+    left_.is_any = true;
   }
-  bool has(std::uint32_t buffer) const { return (left_[buffer / 64] & bit(buffer)) != 0; }
-  bool is_any_left() const { return is_any_left_; }
+  bool has(std::uint32_t buffer) const { return (left_.bits[buffer / 64] & bit(buffer)) != 0; }
+  bool is_any_left() const { return left_.is_any; }
   /// Keeps those that conflict with the buffer.
   void keep_neighbours(std::uint32_t buffer) {
     std::uint64_t any = 0;
-    for (std::size_t w = 0; w < words_; ++w) any |= left_[w] &= rows_[buffer * words_ + w];
-    is_any_left_ = any != 0;
+    for (std::size_t w = 0; w < words_; ++w) any |= left_.bits[w] &= rows_[buffer * words_ + w];
+    left_.is_any = any != 0;
   }
   std::size_t words() const { return words_; }
+
+  struct Left {
+    std::vector<std::uint64_t> bits;
+    bool is_any = true;
+  };
+  const Left& left() const { return left_; }
+  void set_left(const Left& left) { left_ = left; }
 
  private:
   static std::uint64_t bit(std::uint32_t buffer) { return std::uint64_t{1} << (buffer % 64); }
 
   std::size_t words_;
   std::vector<std::uint64_t> rows_;
-  std::vector<std::uint64_t> left_;
-  bool is_any_left_ = true;
+  Left left_;
 };
 
 /// A position at which a stay begins, and which stays are in the past or the future there.
@@ -70,12 +76,19 @@ class CoverBuilder {
   }
 
   std::vector<SeatedClique> build(std::uint64_t most_work) {
-    for (const Moment& moment : moments()) {
-      if (work_ > most_work) break;
-      find_live(moment);
+    const std::vector<Moment> all = moments();
+    const std::uint64_t heaviest = all.empty() ? 0 : all.front().weight;
+    for (const Moment& moment : all) {
+      if (work_ > most_work || moment.weight * 2 < heaviest) break;
+      join_live(moment);
+      const std::vector<std::uint32_t> live = clique_;
+      const Candidates::Left left = candidates_.left();
       for (const Growth growth : {Growth::kLargest, Growth::kNearest, Growth::kLater, Growth::kEarlier}) {
+        clique_ = live;
+        candidates_.set_left(left);
         grow(moment, growth);
         keep(moment.position);
+        if (clique_.size() == live.size()) break;  // nothing could join
       }
     }
     return std::move(cover_);
@@ -107,19 +120,20 @@ class CoverBuilder {
     return result;
   }
 
-  void find_live(const Moment& moment) {
-    live_.clear();
+  /// Starts a clique with what is live at the moment, the largest first.
+  void join_live(const Moment& moment) {
+    std::vector<std::uint32_t> live;
     for (std::size_t s = 0; s < moment.begun; ++s) {
-      if (by_first_[s].last >= moment.position) live_.push_back(by_first_[s].buffer);
+      if (by_first_[s].last >= moment.position) live.push_back(by_first_[s].buffer);
     }
-    std::stable_sort(live_.begin(), live_.end(), [&](auto a, auto b) { return index_.size(a) > index_.size(b); });
+    std::stable_sort(live.begin(), live.end(), [&](auto a, auto b) { return index_.size(a) > index_.size(b); });
+    clique_.clear();
+    candidates_.reset();
+    for (const std::uint32_t b : live) join(b);
     work_ += moment.begun;
   }
 
   void grow(const Moment& moment, Growth growth) {
-    clique_.clear();
-    candidates_.reset();
-    for (const std::uint32_t b : live_) join(b);
     if (growth == Growth::kLargest) {
       for (const std::uint32_t b : by_size_) join(b);
       work_ += by_size_.size();

@@ -46,11 +46,10 @@ class ConflictPacker {
   bool is_done() const { return best_.height <= bound_; }
   void keep(const std::vector<std::uint64_t>& offsets);
   /// Places in that order, keeps the result if it is the lowest.
-  void attempt(const Order& order, std::span<const ArenaEnd> ends = {});
+  void attempt(const Order& order);
   template <class Before>
   Order sorted(Before before) const;
   std::vector<Order> greedy_orders() const;
-  void place_from_both_ends();
   void search_deeply(std::uint64_t most_work);
   void set_bound(SeatedClique heaviest);
 
@@ -59,7 +58,6 @@ class ConflictPacker {
   AddressFit<ListedConflicts> fit_;
   ConflictPacking best_;
   std::uint64_t bound_ = 0;
-  std::uint32_t anchor_ = 0;  ///< where the clique is live
   std::vector<bool> in_clique_;
 };
 
@@ -71,8 +69,8 @@ Order ConflictPacker::sorted(Before before) const {
   return order;
 }
 
-void ConflictPacker::attempt(const Order& order, std::span<const ArenaEnd> ends) {
-  fit_.place(order, {ends, bound_});
+void ConflictPacker::attempt(const Order& order) {
+  fit_.place(order);
   keep(fit_.offsets());
 }
 
@@ -84,37 +82,15 @@ void ConflictPacker::keep(const std::vector<std::uint64_t>& offsets) {
   best_.offsets = offsets;
 }
 
+/// Those that meet the bound most often come first.
 std::vector<Order> ConflictPacker::greedy_orders() const {
   const auto life = [&](std::uint32_t b) { return index_.last(b) - index_.first(b); };
-  const auto area = [&](std::uint32_t b) { return static_cast<double>(index_.size(b)) * (life(b) + 1.0); };
-  std::vector<Order> orders;
-  orders.push_back(sorted([&](auto a, auto b) { return life(a) > life(b); }));
-  orders.push_back(
-      sorted([&](auto a, auto b) { return in_clique_[a] != in_clique_[b] ? in_clique_[a] : life(a) > life(b); }));
-  orders.push_back(sorted([&](auto a, auto b) { return index_.size(a) > index_.size(b); }));
-  orders.push_back(sorted([&](auto a, auto b) { return area(a) > area(b); }));
-  orders.push_back(sorted([&](auto a, auto b) { return index_.first(a) < index_.first(b); }));
-  orders.push_back(sorted([&](auto a, auto b) { return index_.last(a) > index_.last(b); }));
-  return orders;
-}
-
-/// What is live at the heaviest position stands from the bottom, longest life first; what lives on its two sides hangs
-/// from the bottom or the top. Serves stacks that shrink while others grow (saved activations against gradients).
-void ConflictPacker::place_from_both_ends() {
-  const Order by_life =
-      sorted([&](auto a, auto b) { return index_.last(a) - index_.first(a) > index_.last(b) - index_.first(b); });
-  std::vector<ArenaEnd> ends(index_.count());
-  for (const int rule : {0, 1, 2, 3}) {
-    for (std::uint32_t b = 0; b < index_.count(); ++b) {
-      const bool before = index_.last(b) < anchor_;
-      const bool after = index_.first(b) > anchor_;
-      const bool leans_late = std::int64_t{index_.last(b)} - anchor_ > std::int64_t{anchor_} - index_.first(b);
-      const bool top = rule == 0 ? after : rule == 1 ? leans_late : rule == 2 ? before : !leans_late;
-      ends[b] = top ? ArenaEnd::kTop : ArenaEnd::kBottom;
-    }
-    attempt(by_life, ends);
-    if (is_done()) return;
-  }
+  return {
+      sorted([&](auto a, auto b) { return in_clique_[a] != in_clique_[b] ? in_clique_[a] : life(a) > life(b); }),
+      sorted([&](auto a, auto b) { return index_.size(a) > index_.size(b); }),
+      sorted([&](auto a, auto b) { return life(a) > life(b); }),
+      sorted([&](auto a, auto b) { return index_.first(a) < index_.first(b); }),
+  };
 }
 
 /// Buffers beyond which the search in depth would need too much memory for its table of conflicts.
@@ -145,7 +121,6 @@ void ConflictPacker::search_deeply(std::uint64_t most_work) {
 
 void ConflictPacker::set_bound(SeatedClique heaviest) {
   index_.look_from(heaviest.position);
-  anchor_ = heaviest.position;
   best_.clique = std::move(heaviest.clique.members);
   best_.clique_weight = heaviest.clique.weight;
   std::fill(in_clique_.begin(), in_clique_.end(), false);
@@ -162,7 +137,6 @@ ConflictPacking ConflictPacker::pack(std::uint64_t most_work) {
     attempt(order);
     if (is_done()) return best_;
   }
-  place_from_both_ends();
   const bool is_any_pinned = std::any_of(pinned_.begin(), pinned_.end(), [](auto at) { return at != kNotPinned; });
   if (!is_done() && !is_any_pinned && index_.count() <= kMostSearched) search_deeply(most_work);
   return best_;

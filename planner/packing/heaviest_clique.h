@@ -5,13 +5,13 @@
 
 namespace zeroplan::planner {
 
-/// See heaviest_clique.
 /// A clique and a position of the linear clock around which its members are live.
 struct SeatedClique {
   Clique clique;
   std::uint32_t position = 0;
 };
 
+/// See heaviest_clique.
 SeatedClique find_heaviest_clique(const ConflictIndex& index);
 
 }  // namespace zeroplan::planner

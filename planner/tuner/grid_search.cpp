@@ -194,7 +194,7 @@ void GridSearch::search_outline(std::size_t outline, const std::optional<RankKey
     ++worker.account.simulated;
     const std::int64_t time_step = time_step_of(step, plan.tokens_per_update());
     if (is_beaten(time_step, leaf)) continue;
-    lay_out_memory(plan);
+    lay_out_memory(plan, kQuickPacking);
     ++worker.account.laid_out;
     const FitResult fit = judge_fit(plan);
     worker.laid_out.push_back({plan.strategy, plan.tier(Tier::kDevice).arena + machine_.context_bytes,
@@ -205,7 +205,9 @@ void GridSearch::search_outline(std::size_t outline, const std::optional<RankKey
       continue;
     }
     const RankKey key{fit.verdict, time_step, outline, leaf};
-    if (!state.best || key < state.best->key) state.best = FoundPlan{key, std::move(plan), fit, step};
+    if (state.best && !(key < state.best->key)) continue;
+    if (!is_laid_out_tightly(plan)) lay_out_memory(plan);  // now what make_plan gives for the strategy
+    state.best = FoundPlan{key, std::move(plan), fit, step};
   }
 }
 
