@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "models/core/text.h"
+#include "planner/batches.h"
 #include "planner/memory_layout.h"
 #include "planner/plan_maker.h"
 
@@ -20,20 +21,12 @@ constexpr std::uint64_t kFewestTokensOfHeadPiece = 128;
 /// bytes.
 constexpr std::uint64_t kSmallParameterWidths = 10;
 
-struct Batch {
-  std::uint64_t micro = 1;
-  std::uint64_t accumulation = 1;
-};
-
 std::vector<Batch> batches_to_try(const TrainingSpec& training, const FixedDecisions& fixed) {
   if (!training.global_batch || (fixed.micro_batch && fixed.accumulation)) {
     return {{fixed.micro_batch.value_or(1), fixed.accumulation.value_or(1)}};
   }
-  const std::uint64_t per_rank = *training.global_batch / training.gpus;
-  std::vector<Batch> batches;
-  for (std::uint64_t passes = 1; passes <= per_rank && batches.size() < kMostMicroBatches; ++passes) {
-    if (per_rank % passes == 0) batches.push_back({per_rank / passes, passes});
-  }
+  std::vector<Batch> batches = batches_of(*training.global_batch / training.gpus, kMostMicroBatches);
+  std::reverse(batches.begin(), batches.end());
   return batches;
 }
 

@@ -115,17 +115,10 @@ std::string need_sentence(std::string_view tier, Bytes need, const std::optional
   return fmt::format("{} memory: {} of {} needed", tier, format_size(need), format_size(*budget));
 }
 
-std::string why_tight(const FrameworkRun& run, const FrameworkPlan& plan) {
+std::string why_tight(const FrameworkPlan& plan) {
   const planner::Tier tier = plan.fit.limit.value_or(planner::Tier::kDevice);
-  const planner::Framework framework = run.training.framework;
-  if (framework == planner::Framework::kDeepspeed && tier == planner::Tier::kHost) {
-    return fmt::format(
-        "tight: pinned buffers of the host are rounded up and loading adds a copy, so that DeepSpeed's own estimator "
-        "asks for {} times the states",
-        simulator::kDeepspeedHostFactor);
-  }
   return fmt::format("tight: less than {:.0f} % of the {} is left, which is about the prediction's own error",
-                     100 * simulator::comfortable_fraction(framework, tier), planner::name_of(tier));
+                     100 * simulator::kFrameworkTightFraction, planner::name_of(tier));
 }
 
 std::vector<std::string> why_of(const FrameworkRun& run, const FrameworkPlan& plan) {
@@ -136,12 +129,17 @@ std::vector<std::string> why_of(const FrameworkRun& run, const FrameworkPlan& pl
   const bool host_first = plan.fit.limit == planner::Tier::kHost;
   why.push_back(host_first ? host : device);
   if (host_first || plan.host > Bytes()) why.push_back(host_first ? device : host);
+  if (plan.host > plan.states.on(simulator::Tier::kHost)) {
+    why.push_back(
+        fmt::format("of the host memory {} are states; the rest is pinned buffers, each rounded up to a power of two",
+                    format_size(plan.states.on(simulator::Tier::kHost))));
+  }
   if (plan.disk > Bytes()) why.push_back(need_sentence("disk", plan.disk, run.machine.disk_bytes));
   if (plan.strategy.stage > 0 && run.training.gpus == 1) {
     why.push_back(fmt::format("stage {} divides states by the number of ranks, which is 1: it saves nothing here",
                               plan.strategy.stage));
   }
-  if (plan.fit.verdict == Verdict::kTight) why.push_back(why_tight(run, plan));
+  if (plan.fit.verdict == Verdict::kTight) why.push_back(why_tight(plan));
   if (plan.step) {
     const simulator::StepEstimate& e = *plan.step;
     why.push_back(fmt::format(

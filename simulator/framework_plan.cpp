@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "models/core/text.h"
+#include "simulator/deepspeed_host.h"
 
 namespace zeroplan::simulator {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::size_t kMostClosest = 5;
 
 FitResult judge(const planner::Machine& machine, const FrameworkPlan& plan) {
   FitResult result;
-  double least_slack = 0;  // what is left beyond the comfortable part, as a share of the budget
+  double least_left = kFrameworkTightFraction;
   const auto consider = [&](planner::Tier tier, Bytes need, const std::optional<Bytes>& budget) {
     if (!budget || result.verdict == Verdict::kNo) return;
     if (need > *budget) {
@@ -30,9 +31,8 @@ FitResult judge(const planner::Machine& machine, const FrameworkPlan& plan) {
     }
     const double left =
         budget->count() == 0 ? 1 : 1 - static_cast<double>(need.count()) / static_cast<double>(budget->count());
-    const double slack = left - comfortable_fraction(plan.training.framework, tier);
-    if (slack >= least_slack) return;
-    least_slack = slack;
+    if (left >= least_left) return;
+    least_left = left;
     result = {Verdict::kTight, tier};
   };
   consider(planner::Tier::kDevice, plan.device, machine.device_bytes);
@@ -137,11 +137,6 @@ std::string why_of(const planner::Machine& machine, const FrameworkPlan& plan) {
 
 }  // namespace
 
-double comfortable_fraction(Framework framework, planner::Tier tier) {
-  const bool is_pinned = framework == Framework::kDeepspeed && tier == planner::Tier::kHost;
-  return is_pinned ? 1 - 1 / kDeepspeedHostFactor : kFrameworkTightFraction;
-}
-
 FrameworkPlan plan_framework(const FrameworkRun& run, const Strategy& strategy) {
   FrameworkPlan plan;
   plan.training = run.training;
@@ -158,6 +153,9 @@ FrameworkPlan plan_framework(const FrameworkRun& run, const Strategy& strategy) 
     plan.disk = std::max(plan.disk, Bytes(plan.peak->disk_bytes));
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kUnsupported) throw;
+  }
+  if (run.training.framework == Framework::kDeepspeed) {
+    plan.host = std::max(plan.host, deepspeed_host_bytes(run.model, trained, run.training, strategy));
   }
   plan.fit = judge(run.machine, plan);
   plan.step = estimate_step(run.model, trained, run.machine, run.training, strategy);

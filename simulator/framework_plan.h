@@ -15,12 +15,6 @@ namespace zeroplan::simulator {
 
 /// A prediction of another framework's memory is about so wrong at worst; with less headroom a run is tight.
 constexpr double kFrameworkTightFraction = 0.10;
-/// DeepSpeed's estimators multiply host states by this (`additional_buffer_factor`): pinned buffers are rounded up and
-/// loading adds a copy. A host that has less than that for its states is tight.
-constexpr double kDeepspeedHostFactor = 1.5;
-
-/// The share of a tier's budget that must stay free for a plain yes.
-double comfortable_fraction(planner::Framework framework, planner::Tier tier);
 
 /// The question: a model in a framework on a machine.
 struct FrameworkRun {

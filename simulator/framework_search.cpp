@@ -3,11 +3,13 @@
 #include <cmath>
 #include <future>
 
+#include "planner/batches.h"
 #include "simulator/framework_plan.h"
 
 namespace zeroplan::simulator {
 namespace {
 
+using planner::Batch;
 using planner::FixedDecisions;
 using planner::Framework;
 using planner::Offload;
@@ -51,26 +53,17 @@ bool is_possible(Framework framework, std::uint64_t stage, const Offloads& offlo
   return !offloads.optimizer.any() || stage >= 1;
 }
 
-struct Batch {
-  std::uint64_t micro = 1;
-  std::uint64_t accumulation = 1;
-};
-
 /// Ascending micro-batches.
 std::vector<Batch> batches_to_try(const planner::TrainingSpec& training, const FixedDecisions& fixed,
                                   const std::vector<std::uint64_t>& micro_batches) {
   const std::uint64_t passes = fixed.accumulation.value_or(1);
   if (fixed.micro_batch) return {{*fixed.micro_batch, passes}};
-  std::vector<Batch> batches;
   if (!training.global_batch) {
+    std::vector<Batch> batches;
     for (const std::uint64_t micro : micro_batches) batches.push_back({micro, passes});
     return batches;
   }
-  const std::uint64_t per_rank = *training.global_batch / training.gpus;
-  for (std::uint64_t micro = 1; micro <= per_rank && batches.size() < kMostMicroBatches; ++micro) {
-    if (per_rank % micro == 0) batches.push_back({micro, per_rank / micro});
-  }
-  return batches;
+  return planner::batches_of(*training.global_batch / training.gpus, kMostMicroBatches);
 }
 
 /// Everything but the batch.

@@ -4,15 +4,11 @@
 #include <cmath>
 #include <functional>
 
+#include "planner/batches.h"
 #include "planner/choice.h"
 
 namespace zeroplan::planner {
 namespace {
-
-struct Batch {
-  std::uint64_t micro = 1;
-  std::uint64_t accumulation = 1;
-};
 
 std::vector<Batch> batches_to_try(const TrainingSpec& training, const FixedDecisions& fixed, const GridValues& values) {
   const std::uint64_t passes = fixed.accumulation.value_or(1);
@@ -22,10 +18,8 @@ std::vector<Batch> batches_to_try(const TrainingSpec& training, const FixedDecis
     for (const std::uint64_t micro : values.micro_batches) batches.push_back({micro, passes});
     return batches;
   }
-  const std::uint64_t per_rank = *training.global_batch / training.gpus;
-  for (std::uint64_t n = 1; n <= per_rank && batches.size() < values.most_micro_batches; ++n) {
-    if (per_rank % n == 0) batches.push_back({per_rank / n, n});
-  }
+  batches = batches_of(*training.global_batch / training.gpus, values.most_micro_batches);
+  std::reverse(batches.begin(), batches.end());
   return batches;
 }
 

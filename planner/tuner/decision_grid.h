@@ -22,7 +22,7 @@ struct Residency {
 /// Values of each decision, the preferred one first. Factors are of the model's largest unit unless stated otherwise.
 struct GridValues {
   std::vector<std::uint64_t> stages = {0, 1, 2, 3};
-  /// Without a global batch; under one its divisors are tried, so many at most, the largest first.
+  /// Without a global batch; under one some of its divisors are tried, so many at most (planner/batches.h).
   std::vector<std::uint64_t> micro_batches = {1, 2, 4, 8, 16, 32, 64};
   std::size_t most_micro_batches = 8;
   bool selective_recompute = true;                                 ///< the attention core of every block
