@@ -230,10 +230,8 @@ Tensor EagerModel::mixture(const Tensor& x, const BlockModules& b) {
   });
   weights = pointwise(t_, weights, Keeps::kInput, kRouter);
   weights = cast(t_, weights, x.dtype(), kRouter);
-  Tensor result = t_.make(x.elements(), x.dtype(), kExperts);
-  const Tensor token_of = t_.make(rows, DType::kInt64, kRouter);
+  const Tensor sorted_experts = t_.make(rows, DType::kInt64, kRouter);  // lives as long as this function
   const Tensor order = t_.make(rows, DType::kInt64, kRouter);
-  const Tensor inverse = t_.make(rows, DType::kInt64, kRouter);
   const auto gather = [&](const Tensor& from, std::uint64_t elements, const Tensor& index) {
     Tensor y = t_.make(elements, from.dtype(), kExperts);
     t_.record(y, {&from}, [index, n = from.elements(), dtype = from.dtype()](BackwardCall& c) {
@@ -248,11 +246,18 @@ Tensor EagerModel::mixture(const Tensor& x, const BlockModules& b) {
       if (c.needs(0)) c.out[0] = c.tape.make(kept.elements(), kept.dtype(), kActivationGradients);
       if (c.needs(1)) c.out[1] = c.tape.make(nw, kept.dtype(), kGradients).as_view();
     });
-    return y;
+    // rows that belong to no expert of this rank are set to zero in a copy
+    return pointwise(t_, y, Keeps::kNothing, kExperts);
   };
-  const Tensor current = gather(x, rows * width, token_of);
+  const Tensor token_of = t_.make(rows, DType::kInt64, kRouter);
+  Tensor sorted = gather(x, rows * width, token_of);
   const Tensor sample_weights = gather(weights, rows, order);
-  const Tensor sorted = gather(current, rows * width, order);
+  {
+    const Tensor before = sorted;  // the same zeros, written in place
+    t_.record(sorted, {&before}, [n = sorted.elements(), dtype = sorted.dtype()](BackwardCall& c) {
+      c.out[0] = c.tape.make(n, dtype, kActivationGradients);
+    });
+  }
   Tensor y = grouped_product(sorted, b.experts.gate_up, 2 * b.experts.ffn);
   {
     std::vector<Tensor> parts = split(t_, y, {y.elements() / 2, y.elements() / 2});
@@ -260,10 +265,10 @@ Tensor EagerModel::mixture(const Tensor& x, const BlockModules& b) {
   }
   y = grouped_product(y, b.experts.down, width);
   y = multiply(t_, y, sample_weights, kExperts);
+  const Tensor inverse = t_.make(rows, DType::kInt64, kRouter);
   y = gather(y, rows * width, inverse);
-  t_.record(result, {&y}, [token_of, n = y.elements(), dtype = y.dtype()](BackwardCall& c) {
-    c.out[0] = c.tape.make(n, dtype, kActivationGradients);  // rows of the gradient by token
-  });
+  Tensor result = t_.make(x.elements(), x.dtype(), kExperts);  // the sum over each token's experts
+  t_.record(result, {&y}, [](BackwardCall& c) { c.out[0] = c.grads[0]; });
   y = {};
   if (!b.shared.down.present()) return result;
   Tensor shared = feed_forward(x, b.shared);
@@ -334,12 +339,16 @@ Tensor EagerModel::checkpointed_block(const Tensor& x, const BlockModules& b, co
 
 void EagerModel::make_position_bias(const BlockModules& b, BlockContext& context) {
   const std::uint64_t pairs = settings_.seq * settings_.seq;
-  const Tensor buckets = t_.make(pairs, DType::kInt64, kAttentionMask);
-  context.bias = embedding(t_, buckets, b.relative_bias, b.attention.heads);
+  const auto look_up = [this, pairs, &b](const std::vector<Tensor>&) {
+    const Tensor buckets = t_.make(pairs, DType::kInt64, kAttentionMask);
+    return embedding(t_, buckets, b.relative_bias, b.attention.heads);
+  };
+  const bool recomputed = settings_.recompute == planner::Recompute::kFull;  // as part of the stack's first block
+  context.bias = recomputed ? t_.checkpoint({}, look_up) : look_up({});
   if (!b.decoder_of_two) return;
   const DType query_type = settings_.autocast ? DType::kBf16 : settings_.parameter_dtype;
   context.cross_bias = t_.make(pairs * b.attention.heads, query_type, kAttentionMask);
-  if (settings_.recompute == planner::Recompute::kFull) {  // the library asks for a gradient then
+  if (recomputed) {  // the library asks for a gradient then
     t_.record(
         context.cross_bias, {}, [](BackwardCall&) {}, true);
   }
