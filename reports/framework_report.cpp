@@ -131,7 +131,8 @@ std::vector<std::string> why_of(const FrameworkRun& run, const FrameworkPlan& pl
   if (host_first || plan.host > Bytes()) why.push_back(host_first ? device : host);
   if (plan.host > plan.states.on(simulator::Tier::kHost)) {
     why.push_back(
-        fmt::format("of the host memory {} are states; the rest is pinned buffers, each rounded up to a power of two",
+        fmt::format("of the host memory {} are states; the rest is staging of gradients and weights, and pinned "
+                    "buffers that are rounded up to powers of two",
                     format_size(plan.states.on(simulator::Tier::kHost))));
   }
   if (plan.disk > Bytes()) why.push_back(need_sentence("disk", plan.disk, run.machine.disk_bytes));

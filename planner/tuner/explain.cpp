@@ -117,10 +117,14 @@ std::vector<RejectedStrategy> rejected_strategies(const GridSearch& search, cons
     const FoundPlan& lost = *search.states()[o].best;
     const FoundPlan& first = *search.states()[ranked.front()].best;
     if (lost.plan.strategy.stage == first.plan.strategy.stage) continue;
-    slower.push_back({lost.plan.strategy, std::nullopt, lost.plan.tier(Tier::kDevice).arena + machine.context_bytes,
-                      false,
-                      fmt::format("stage {} makes {:.0f} tokens/s instead of {:.0f} ({})", lost.plan.strategy.stage,
-                                  lost.tokens_per_s(), first.tokens_per_s(), outline_name(lost.plan.strategy))});
+    const std::string speed =
+        lost.key.time_step == first.key.time_step
+            ? fmt::format("is as fast, {:.0f} tokens/s, and comes later in the order of preference",
+                          lost.tokens_per_s())
+            : fmt::format("makes {:.0f} tokens/s instead of {:.0f}", lost.tokens_per_s(), first.tokens_per_s());
+    slower.push_back(
+        {lost.plan.strategy, std::nullopt, lost.plan.tier(Tier::kDevice).arena + machine.context_bytes, false,
+         fmt::format("stage {} {} ({})", lost.plan.strategy.stage, speed, outline_name(lost.plan.strategy))});
   }
   std::vector<RejectedStrategy> too_large;
   for (std::size_t o = 0; o < grid.outlines().size(); ++o) {
