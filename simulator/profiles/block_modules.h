@@ -71,7 +71,8 @@ struct BlockModules {
 };
 
 /// kRmsOfInput (t5): the input in its own type is scaled, only its square is taken in fp32.
-enum class NormStyle { kLayerNorm, kRms, kRmsOfInput, kRmsFp32, kRmsOnePlus };
+/// kCentred (cohere): as kRmsFp32, of the input less its mean, which is computed twice.
+enum class NormStyle { kLayerNorm, kRms, kRmsOfInput, kRmsFp32, kRmsOnePlus, kCentred };
 enum class ActivationStyle { kFusedKeepsInput, kRelu, kGeluComposite, kGeluFast, kQuickGelu };
 enum class RotaryStyle { kAbsent, kFull, kPartial };
 
@@ -94,6 +95,7 @@ struct FamilyStyle {
   bool broadcasts_heads = false;  ///< falcon's multi-query layout: no fused kernel takes it
   bool eager_only = false;        ///< the library has no fused attention for it
   bool upcasts_loss = true;       ///< logits.float() before the loss
+  bool scales_logits = false;     ///< cohere
   double logit_softcap = 0;
   double residual_dropout = 0;
   double attention_dropout = 0;

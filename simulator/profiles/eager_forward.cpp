@@ -35,6 +35,7 @@ Tensor EagerModel::apply(const Tensor& x, const NormModule& m, std::uint64_t wid
   }
   if (style_.norm == NormStyle::kRms) return rms_norm(t_, x, rows, m.weight);
   if (style_.norm == NormStyle::kRmsOfInput) return rms_norm_of_input(t_, x, rows, m.weight);
+  if (style_.norm == NormStyle::kCentred) return centred_norm(t_, x, rows, m.weight);
   return rms_norm_in_fp32(t_, x, rows, m.weight, style_.norm == NormStyle::kRmsOnePlus);
 }
 
@@ -382,6 +383,7 @@ Tensor EagerModel::head(Tensor x, const Head& h, Tensor& logits) {
   if (style_.scales_head_input) y = scale(t_, y, kResidual);
   logits = apply(y, h.output, kLogits);
   y = {};
+  if (style_.scales_logits) logits = scale(t_, logits, kLogits);
   if (style_.logit_softcap > 0) {
     logits = scale(t_, logits, kLogits);
     logits = pointwise(t_, logits, Keeps::kOutput, kLogits);

@@ -74,6 +74,9 @@ Tensor rms_norm_of_input(EagerTape& t, const Tensor& x, std::uint64_t rows, Para
 /// first.
 Tensor rms_norm_in_fp32(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight, bool one_plus);
 
+/// cohere's: a layer norm without bias, composed in fp32.
+Tensor centred_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight);
+
 /// Table look-up: keeps the indices.
 Tensor embedding(EagerTape& t, const Tensor& indices, ParameterId table, std::uint64_t width);
 

@@ -192,6 +192,17 @@ Tensor normalised(EagerTape& t, const Tensor& x, std::uint64_t rows) {
 
 }  // namespace
 
+Tensor centred_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight) {
+  Tensor wide = cast(t, x, DType::kFp32, kNormInternals);
+  const Tensor mean = mean_rows(t, wide, rows, kNormInternals);
+  const Tensor root = root_of_rows(t, add(t, wide, mean, kNormInternals), rows);
+  Tensor y = add(t, wide, mean, kNormInternals);
+  wide = {};
+  y = multiply(t, y, root, kNormInternals);
+  y = multiply(t, cast(t, t.operand(weight), DType::kFp32, kNormInternals), y, kNormInternals);
+  return cast(t, y, x.dtype(), kNormOutput);
+}
+
 Tensor rms_norm(EagerTape& t, const Tensor& x, std::uint64_t rows, ParameterId weight) {
   Tensor y = normalised(t, x, rows);
   y = cast(t, y, x.dtype(), kNormInternals);

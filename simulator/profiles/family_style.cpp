@@ -111,7 +111,8 @@ std::optional<FamilyStyle> family_style(const models::Model& model) {
       s.rotary_fraction = config_number(config, {"partial_rotary_factor"}, 1);
     }
     if (family == "cohere") {
-      s.norm = NormStyle::kRmsFp32;
+      s.norm = NormStyle::kCentred;
+      s.scales_logits = true;
       s.parallel_residual = true;
     }
     if (family == "deepseek_v2" || family == "deepseek_v3") s.router_in_fp32 = s.copies_attention_output = true;
