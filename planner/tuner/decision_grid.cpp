@@ -65,8 +65,8 @@ DecisionGrid::DecisionGrid(const models::Model& model, const TrainingSpec& train
   for (const Batch& batch : batches_to_try(training, fixed, values)) add_outlines(batch.micro, batch.accumulation);
 }
 
-Strategy DecisionGrid::completed(Strategy outline) const {
-  return with_model_sizes(model_, training_, fixed_, std::move(outline));
+Strategy DecisionGrid::completed(const Strategy& outline) const {
+  return with_model_sizes(model_, training_, fixed_, outline);
 }
 
 void DecisionGrid::add_outlines(std::uint64_t micro_batch, std::uint64_t accumulation) {

@@ -51,7 +51,7 @@ class DecisionGrid {
 
  private:
   void add_outlines(std::uint64_t micro_batch, std::uint64_t accumulation);
-  Strategy completed(Strategy outline) const;
+  Strategy completed(const Strategy& outline) const;
 
   const models::Model& model_;
   const TrainingSpec& training_;
