@@ -1,16 +1,13 @@
-#include <cerrno>
-#include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/launch_start.h"
 #include "models/core/file_io.h"
 #include "models/core/text.h"
 #include "planner/deepspeed/launch_line.h"
@@ -71,33 +68,6 @@ std::string this_program() {
   return failed ? std::string("zeroplan") : path.string();
 }
 
-/// Runs the line as a child that takes over the terminal's signals; returns its exit code.
-int run_line(const ds::LaunchLine& line) {
-  std::vector<char*> argv;
-  for (const std::string& word : line.argv)
-    argv.push_back(const_cast<char*>(word.c_str()));  // exec does not write to them
-  argv.push_back(nullptr);
-  const pid_t child = ::fork();
-  if (child < 0) throw Error(ErrorCode::kIo, fmt::format("cannot start a process: {}", std::strerror(errno)));
-  if (child == 0) {
-    for (const auto& [key, value] : line.environment) ::setenv(key.c_str(), value.c_str(), 1);
-    ::execvp(argv.front(), argv.data());
-    const std::string message = fmt::format("zeroplan: cannot start {}: {}\n", line.argv.front(), std::strerror(errno));
-    static_cast<void>(!::write(STDERR_FILENO, message.data(), message.size()));
-    ::_exit(127);
-  }
-  // The terminal sends SIGINT to the child as well: it ends the run and saves; this process waits for its answer.
-  const auto old_interrupt = std::signal(SIGINT, SIG_IGN);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR)
-      throw Error(ErrorCode::kIo, fmt::format("cannot wait for {}: {}", line.argv.front(), std::strerror(errno)));
-  }
-  std::signal(SIGINT, old_interrupt);
-  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-  return WEXITSTATUS(status);
-}
-
 class LaunchCommand : public Command {
  public:
   std::string name() const override { return "launch"; }
@@ -137,13 +107,19 @@ class LaunchCommand : public Command {
     launch.environment = own;
     launch.environment_file = environment_files(own);
     launch.as_root = ::geteuid() == 0;
-    const ds::LaunchLine line = ds::make_launch_line(resources(own), launch);
-    Answer answer;
     if (dry_run_) {
+      const ds::LaunchLine line = ds::make_launch_line(resources(own, std::nullopt), launch);
+      Answer answer;
       answer.document = line.to_json();
       answer.text = text_of(line);
       return answer;
     }
+    const PlannedRun plan = planned_run(command_);
+    const ds::Resources chosen = resources(own, plan);
+    check_start(plan, chosen);
+    if (options.json) launch.arguments.emplace_back("--json");
+    launch.processes_per_host_is_one = plan.comm == planner::CommKind::kLoopback;
+    const ds::LaunchLine line = ds::make_launch_line(chosen, launch);
     if (!options.quiet) {
       for (const std::string& warning : line.warnings) fmt::print(stderr, "warning: {}\n", warning);
       fmt::print(stderr, "{}\n", line.to_text());
@@ -154,11 +130,13 @@ class LaunchCommand : public Command {
   }
 
  private:
-  ds::Resources resources(const std::map<std::string, std::string>& own) const {
+  /// \param plan  known at a real start: without any GPU its ranks run on the CPU of this host
+  ds::Resources resources(const std::map<std::string, std::string>& own, const std::optional<PlannedRun>& plan) const {
     if (!hostfile_.empty())
       return ds::resolve_pool(ds::parse_hostfile(read_file(hostfile_, kMostText), hostfile_), request_);
     const auto visible = own.find("CUDA_VISIBLE_DEVICES");
-    const std::uint64_t cards = local_gpus_.empty() ? count_local_gpus() : parse_count(local_gpus_, "--local-gpus");
+    std::uint64_t cards = local_gpus_.empty() ? count_local_gpus() : parse_count(local_gpus_, "--local-gpus");
+    if (plan && plan->backend == planner::BackendKind::kCpu && local_gpus_.empty()) cards = plan->ranks;
     return ds::resolve_local(cards, visible == own.end() ? std::nullopt : std::optional(visible->second), request_);
   }
 

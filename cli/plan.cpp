@@ -74,6 +74,10 @@ class PlanCommand : public Command {
     Answer answer;
     answer.document = reports::plan_document(choice, params_json(model), states_json(choice.plan));
     answer.text = reports::plan_text(choice);
+    for (const std::string& note : request.notes) {
+      answer.document["notes"].push_back(note);
+      answer.text += fmt::format("    note: {}\n", note);
+    }
     const bool fits = choice.fit.verdict != planner::Verdict::kNo;
     answer.exit_code = fits ? kExitDone : kExitNo;
     if (fits && !output_.empty()) {

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "models/core/file_io.h"
 #include "models/core/text.h"
+#include "planner/deepspeed/decisions.h"
 
 namespace zeroplan::cli {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 using namespace planner;  // NOLINT(google-build-using-namespace): this file is about the planner's enumerations
 
 constexpr std::uint64_t kLongestDefaultSequence = 2048;
+constexpr Bytes kMostConfigText(std::uint64_t{1} << 20);
 
 std::vector<std::uint64_t> parse_stages(const std::string& text) {
   if (text == "all") return {0, 1, 2, 3};
@@ -166,6 +169,17 @@ RunRequest RunFlags::resolve(const models::Model* model) const {
   t.global_batch = count("--global-batch");
   const bool torch = t.framework == Framework::kPytorch || t.framework == Framework::kDdp;
   t.precision = torch ? Precision::kAmp : Precision::kBf16Mixed;
+  planner::deepspeed::ConfigDecisions file;
+  if (const auto path = given("--deepspeed")) {
+    file = planner::deepspeed::read_decisions(read_file(*path, kMostConfigText), *path, t.gpus,
+                                              {.micro_batch = count("--micro-batch"),
+                                               .accumulation = count("--accumulation"),
+                                               .global_batch = t.global_batch});
+    request.notes = file.notes;
+  }
+  t.precision = file.precision.value_or(t.precision);
+  t.optimizer = file.optimizer.value_or(t.optimizer);
+  t.reduce_dtype = file.reduce_dtype.value_or(t.reduce_dtype);
   named("--precision", t.precision);
   named("--optimizer", t.optimizer);
   named("--optimizer-impl", t.optimizer_impl);
@@ -187,26 +201,28 @@ RunRequest RunFlags::resolve(const models::Model* model) const {
   t.seq = count("--seq").value_or(std::min(positions, kLongestDefaultSequence));
   request.seq_given = given("--seq").has_value();
 
+  request.fixed = file.fixed;
   FixedDecisions& f = request.fixed;
   if (const auto text = given("--stage")) request.stages = parse_stages(*text);
+  if (request.stages.empty() && f.stage) request.stages = {*f.stage};
   if (request.stages.size() == 1) f.stage = request.stages.front();
   if (const auto n = count("--micro-batch")) f.micro_batch = positive(*n, "--micro-batch");
   if (const auto n = count("--accumulation")) f.accumulation = positive(*n, "--accumulation");
   if (const auto n = count("--head-chunks")) f.head_chunks = positive(*n, "--head-chunks");
   if (const auto text = given("--recompute")) f.recompute = parse_named<Recompute>(*text, "--recompute");
-  f.recompute_blocks = count("--recompute-blocks");
+  if (const auto n = count("--recompute-blocks")) f.recompute_blocks = n;
   if (const auto text = given("--offload-optimizer")) f.offload_optimizer = parse_offload(*text, "--offload-optimizer");
   if (const auto text = given("--offload-param")) f.offload_param = parse_offload(*text, "--offload-param");
   if (const auto text = given("--offload-gradients")) f.offload_gradients = parse_offload(*text, "--offload-gradients");
   if (const auto text = given("--offload-activations"))
     f.offload_activations = parse_offload(*text, "--offload-activations");
-  f.reduce_bucket_size = count("--reduce-bucket-size");
-  f.allgather_bucket_size = count("--allgather-bucket-size");
-  f.prefetch_bucket_size = count("--prefetch-bucket-size");
-  f.param_persistence_threshold = count("--param-persistence-threshold");
-  f.max_live_parameters = count("--max-live-parameters");
-  f.max_reuse_distance = count("--max-reuse-distance");
-  f.sub_group_size = count("--sub-group-size");
+  if (const auto n = count("--reduce-bucket-size")) f.reduce_bucket_size = n;
+  if (const auto n = count("--allgather-bucket-size")) f.allgather_bucket_size = n;
+  if (const auto n = count("--prefetch-bucket-size")) f.prefetch_bucket_size = n;
+  if (const auto n = count("--param-persistence-threshold")) f.param_persistence_threshold = n;
+  if (const auto n = count("--max-live-parameters")) f.max_live_parameters = n;
+  if (const auto n = count("--max-reuse-distance")) f.max_reuse_distance = n;
+  if (const auto n = count("--sub-group-size")) f.sub_group_size = n;
   t.validate();
   apply_global_batch(request);
   return request;

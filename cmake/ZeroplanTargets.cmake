@@ -3,7 +3,8 @@
 
 add_library(zp_options INTERFACE)
 # g++ 12 takes an empty std::optional for an uninitialised value once it inlines; the sanitizers look for real ones.
-target_compile_options(zp_options INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-maybe-uninitialized)
+target_compile_options(zp_options INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 target_include_directories(zp_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(ZP_SANITIZE STREQUAL "address")
   target_compile_options(zp_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -11,8 +12,11 @@ if(ZP_SANITIZE STREQUAL "address")
 elseif(ZP_SANITIZE STREQUAL "thread")
   target_compile_options(zp_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
   target_link_options(zp_options INTERFACE -fsanitize=thread)
+elseif(ZP_SANITIZE STREQUAL "fuzzer")
+  target_compile_options(zp_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  target_link_options(zp_options INTERFACE -fsanitize=address,undefined)
 elseif(NOT ZP_SANITIZE STREQUAL "")
-  message(FATAL_ERROR "ZP_SANITIZE is '${ZP_SANITIZE}', expected address, thread or nothing")
+  message(FATAL_ERROR "ZP_SANITIZE is '${ZP_SANITIZE}', expected address, thread, fuzzer or nothing")
 endif()
 
 function(zp_add_library name)

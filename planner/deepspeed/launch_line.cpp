@@ -50,8 +50,9 @@ std::vector<std::string> mpirun_line(const std::vector<HostSlots>& hosts, const 
   for (const HostSlots& host : hosts) {
     if (!first) argv.emplace_back(":");
     first = false;
-    argv.insert(argv.end(), {"-np", fmt::format("{}", host.slots.size())});
-    if (!local) argv.insert(argv.end(), {"--host", fmt::format("{}:{}", host_only(host.name), host.slots.size())});
+    const std::size_t processes = request.processes_per_host_is_one ? 1 : host.slots.size();
+    argv.insert(argv.end(), {"-np", fmt::format("{}", processes)});
+    if (!local) argv.insert(argv.end(), {"--host", fmt::format("{}:{}", host_only(host.name), processes)});
     for (const auto& [key, value] : environment) argv.insert(argv.end(), {"-x", key + "=" + value});
     argv.insert(argv.end(), {"-x", "CUDA_VISIBLE_DEVICES=" + joined(host.slots, ',')});
     argv.push_back(request.program);
@@ -66,8 +67,11 @@ std::vector<std::string> slurm_line(const std::vector<HostSlots>& hosts, const L
                                     std::vector<std::string>& warnings) {
   std::uint64_t tasks = 0;
   bool equal = true;
+  const auto tasks_on = [&request](const HostSlots& host) {
+    return request.processes_per_host_is_one ? std::size_t{1} : host.slots.size();
+  };
   for (const HostSlots& host : hosts) {
-    tasks += host.slots.size();
+    tasks += tasks_on(host);
     equal = equal && host.slots == hosts.front().slots;
   }
   std::vector<std::string> argv = {"srun", fmt::format("--ntasks={}", tasks)};
@@ -76,12 +80,12 @@ std::vector<std::string> slurm_line(const std::vector<HostSlots>& hosts, const L
     std::string nodes;
     for (const HostSlots& host : hosts) {
       // With unequal hosts the list names a host once for each of its tasks.
-      for (std::size_t i = 0; i < (equal ? 1 : host.slots.size()); ++i)
+      for (std::size_t i = 0; i < (equal ? 1 : tasks_on(host)); ++i)
         nodes += (nodes.empty() ? "" : ",") + host_only(host.name);
     }
     argv.push_back(fmt::format("--nodes={}", hosts.size()));
     argv.push_back("--nodelist=" + nodes);
-    argv.push_back(equal ? fmt::format("--ntasks-per-node={}", hosts.front().slots.size())
+    argv.push_back(equal ? fmt::format("--ntasks-per-node={}", tasks_on(hosts.front()))
                          : std::string("--distribution=arbitrary"));
   }
   std::string exports = "--export=ALL";

@@ -22,7 +22,8 @@ struct LaunchRequest {
   std::vector<std::string> arguments;              ///< "train", the plan, its flags
   std::map<std::string, std::string> environment;  ///< of the caller: what may be passed on
   std::vector<std::pair<std::string, std::string>> environment_file;  ///< assignments of the environment file
-  bool as_root = false;                                               ///< mpirun refuses root unless told otherwise
+  bool processes_per_host_is_one = false;  ///< the ranks of a host are threads of one process (comm loopback)
+  bool as_root = false;                    ///< mpirun refuses root unless told otherwise
 };
 
 struct LaunchLine {

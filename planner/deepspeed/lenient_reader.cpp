@@ -116,7 +116,7 @@ class LenientReader {
     while (!scan_.at_end() && !is_space(scan_.peek()) && !is_punctuation(scan_.peek())) name += scan_.take();
     if (name.empty()) throw unreadable(fmt::format("found '{}', expected a key in quotes", shown_byte(c)));
     remark(RemarkKind::kUnquotedKey, at);
-    return name;
+    return clean_utf8(name);
   }
 
   Json object(const std::string& path, int depth, bool braces) {
