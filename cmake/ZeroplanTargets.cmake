@@ -31,12 +31,13 @@ function(zp_add_library name)
   endif()
 endfunction()
 
-# zp_add_test(NAME LABELS ... DEPENDS ...): one GoogleTest program of all .cpp files of the calling folder. Labels: `unit`; `threads` for
+# zp_add_test(NAME LABELS ... NOT_SANITIZED PATTERN DEPENDS ...): one GoogleTest program of all .cpp files of the calling folder. Labels: `unit`; `threads` for
 # what several threads touch (runs under ThreadSanitizer too); `slow` and `gpu`, left out where they would not pay or cannot run.
-# Plain builds register each test by itself; sanitizer builds each program, as starting a sanitized process costs more than most tests.
+# Plain builds register each test by itself; sanitizer builds each program, as starting a sanitized process costs more than most tests,
+# without the tests of PATTERN, which would take them many minutes to say the same again.
 add_custom_target(thread_tests)
 function(zp_add_test name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NOT_SANITIZED" "DEPENDS;LABELS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(NOT sources)
     return()
@@ -57,7 +58,7 @@ function(zp_add_test name)
     if(ZP_SANITIZE STREQUAL "address")
       add_dependencies(${name} zeroplan)
     endif()
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-${ARG_NOT_SANITIZED})
     set_tests_properties(${name} PROPERTIES TIMEOUT 1800 LABELS "${ARG_LABELS}")
   endif()
 endfunction()

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -84,8 +85,9 @@ class Lanes {
   std::vector<std::size_t> active_;                                           ///< lanes of the plan
   std::array<Timeline, planner::kLaneCount> ended_;                           ///< tasks that each lane has ended
   std::array<Totals, planner::kLaneCount> totals_;
+  /// Written at any time: after a failure the destructor does not wait for lanes to be idle.
+  std::atomic<bool> quits_{false};
   // The command: written while all lanes are idle, read after `commands_` grew.
-  bool quits_ = false;
   std::size_t phase_ = 0;
   StepPosition phase_position_;
   std::uint64_t first_update_ = 0;
