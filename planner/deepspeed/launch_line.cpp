@@ -53,7 +53,7 @@ std::vector<std::string> mpirun_line(const std::vector<HostSlots>& hosts, const 
     const std::size_t processes = request.processes_per_host_is_one ? 1 : host.slots.size();
     argv.insert(argv.end(), {"-np", fmt::format("{}", processes)});
     if (!local) argv.insert(argv.end(), {"--host", fmt::format("{}:{}", host_only(host.name), processes)});
-    for (const auto& [key, value] : environment) argv.insert(argv.end(), {"-x", key + "=" + value});
+    for (const auto& [key, value] : environment) argv.insert(argv.end(), {"-x", fmt::format("{}={}", key, value)});
     argv.insert(argv.end(), {"-x", "CUDA_VISIBLE_DEVICES=" + joined(host.slots, ',')});
     argv.push_back(request.program);
     argv.insert(argv.end(), request.arguments.begin(), request.arguments.end());

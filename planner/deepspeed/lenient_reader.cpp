@@ -137,7 +137,7 @@ class LenientReader {
       scan_.take();
       skip_space();
       place.value = scan_.position();
-      const std::string member_path = path.empty() ? name : path + "." + name;
+      const std::string member_path = path.empty() ? name : fmt::format("{}.{}", path, name);
       Json member = value(member_path, depth);
       const auto [it, is_new] = seen.emplace(name, members.size());
       if (is_new) {
