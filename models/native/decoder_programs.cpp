@@ -9,7 +9,7 @@
 namespace zeroplan::models {
 namespace {
 
-std::string variant(std::string name, const ProgramOptions& options) {
+std::string variant(const std::string& name, const ProgramOptions& options) {
   return options.accumulate_gradients ? name + ", adding" : name;
 }
 

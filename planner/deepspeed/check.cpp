@@ -18,7 +18,7 @@ void write_integers(ConfigTree& tree) {
     for (const auto& [name, value] : node->items()) {
       const KeySpec* key = section.find(name);
       if (key == nullptr || key->type != ValueType::kInteger || !value.is_number_float()) continue;
-      const std::string path = section.path.empty() ? name : std::string(section.path) + "." + name;
+      const std::string path = section.path.empty() ? name : fmt::format("{}.{}", section.path, name);
       if (const auto whole = coerce_integer(value)) changes.emplace_back(path, *whole);
     }
     for (const auto& [path, whole] : changes) tree.set(path, whole);

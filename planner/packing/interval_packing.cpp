@@ -18,7 +18,7 @@ using Order = std::vector<std::uint32_t>;
 /// Beyond this many places of buffers in sections, the exact search is not tried.
 constexpr std::uint64_t kMostPlaces = 20'000'000;
 constexpr std::uint32_t kExchangeRounds = 60;
-constexpr double kLongestTime_s = 1e6;
+constexpr double kLongestTimeSeconds = 1e6;
 
 /// Buffers with their sizes rounded up to the alignment.
 class IntervalConflicts {
@@ -89,7 +89,7 @@ IntervalPacker::IntervalPacker(std::span<const IntervalBuffer> buffers, const In
     throw Error(ErrorCode::kInvalidInput, "the alignment of a packing is 0, expected at least 1");
   if (buffers.size() >= UINT32_MAX) throw Error(ErrorCode::kInvalidInput, "a packing of 2^32 buffers or more");
   deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                 std::chrono::duration<double>(std::min(limit_s, kLongestTime_s)));
+                                 std::chrono::duration<double>(std::min(limit_s, kLongestTimeSeconds)));
   Bytes total;
   std::uint64_t common = 0;
   for (const IntervalBuffer& b : buffers) {

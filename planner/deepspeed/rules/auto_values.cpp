@@ -48,7 +48,7 @@ void report_width_missing(Workspace& work, const std::vector<std::string>& autos
 template <class Visit>
 void for_each_leaf(const Json& node, const std::string& path, const Visit& visit) {
   for (const auto& [name, value] : node.items()) {
-    const std::string member = path.empty() ? name : path + "." + name;
+    const std::string member = path.empty() ? name : fmt::format("{}.{}", path, name);
     if (value.is_object()) {
       for_each_leaf(value, member, visit);
     } else {
