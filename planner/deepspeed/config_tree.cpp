@@ -62,7 +62,7 @@ Json* ConfigTree::find_mutable(std::string_view path) {
 
 Json ConfigTree::value_or(std::string_view path, Json fallback) const {
   const Json* value = find(path);
-  return value == nullptr ? std::move(fallback) : *value;
+  return value == nullptr ? fallback : *value;
 }
 
 bool ConfigTree::is_true(std::string_view path) const {

@@ -59,7 +59,7 @@ class ValueCheck {
   }
 
  private:
-  void wrong(const std::string& more, Json suggest = nullptr) {
+  void wrong(const std::string& more, const Json& suggest = nullptr) {
     const std::string found = fmt::format("{} is {} ({})", path_, shown_value(value_), kind_of(value_));
     work_.findings.error(
         path_, fmt::format("{}, expected {}{}{}", found, expected(), more.empty() ? "" : ": ", more),
