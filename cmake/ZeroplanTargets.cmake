@@ -2,9 +2,10 @@
 # targets only; nothing here sets global flags.
 
 add_library(zp_options INTERFACE)
-# g++ 12 takes an empty std::optional for an uninitialised value once it inlines; the sanitizers look for real ones.
+# g++ 12 takes an empty std::optional for an uninitialised value once it inlines, and a replaced piece of a std::string for
+# overlapping memory; the sanitizers look for real ones.
 target_compile_options(zp_options INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>)
 target_include_directories(zp_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(ZP_SANITIZE STREQUAL "address")
   target_compile_options(zp_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -25,6 +26,10 @@ function(zp_add_library name)
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC zp_options ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+    list(LENGTH sources source_count)
+    if(ZP_PRECOMPILED AND source_count GREATER 15 AND NOT name STREQUAL "zp_kernels")
+      target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h)
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE zp_options ${ARG_DEPENDS})
