@@ -2,10 +2,10 @@
 # targets only; nothing here sets global flags.
 
 add_library(zp_options INTERFACE)
-# g++ 12 takes an empty std::optional for an uninitialised value once it inlines, and a replaced piece of a std::string for
-# overlapping memory; the sanitizers look for real ones.
-target_compile_options(zp_options INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>)
+# g++ 12's warnings that depend on what it inlines speak of empty std::optional and of std::string that are used correctly; the
+# sanitizers look for real faults. A release build of users does not fail on what a newer compiler warns of.
+target_compile_options(zp_options INTERFACE -Wall -Wextra $<$<BOOL:${ZP_WERROR}>:-Werror> -Wshadow -Wnon-virtual-dtor
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)
 target_include_directories(zp_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(ZP_SANITIZE STREQUAL "address")
   target_compile_options(zp_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
