@@ -5,12 +5,8 @@
 namespace zeroplan::models {
 namespace {
 
-bool ends_with(std::string_view text, std::string_view ending) {
-  return text.size() >= ending.size() && text.substr(text.size() - ending.size()) == ending;
-}
-
 Flops gemm_flops(std::uint64_t m, std::uint64_t n, std::uint64_t k) {
-  return Flops(detail::checked_mul(2, Shape{m, n, k}.elements().count()));
+  return Flops(zeroplan::detail::checked_mul(2, Shape{m, n, k}.elements().count()));
 }
 
 std::vector<std::string> with_suffix(std::initializer_list<std::string_view> stems, std::string_view suffix) {
@@ -22,7 +18,7 @@ std::vector<std::string> with_suffix(std::initializer_list<std::string_view> ste
 std::optional<std::size_t> find_in(const Model& model, const Unit& unit, const std::vector<std::string>& endings) {
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
     for (const std::string& ending : endings) {
-      if (ends_with(model.parameters[unit.parameters[i]].name, ending)) return i;
+      if (model.parameters[unit.parameters[i]].name.ends_with(ending)) return i;
     }
   }
   return std::nullopt;

@@ -29,12 +29,6 @@ Json without_autos(const Json& node) {
   return left;
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 /// Flags replace sizes of the file; where three sizes would then contradict each other, one that only the file has
 /// goes.
 void apply_flags(ConfigTree& tree, std::uint64_t ranks, const BatchFlags& flags) {
@@ -143,7 +137,7 @@ void take_precision(const ConfigValues& values, const ConfigTree& given, ConfigD
   } else if (!given.is_auto("bf16.enabled") && !given.is_auto("fp16.enabled")) {
     decisions.precision = Precision::kFp32;
   }
-  const std::string reduced = lower(values.word("communication_data_type"));
+  const std::string reduced = lower_case(values.word("communication_data_type"));
   if (reduced == "fp32") decisions.reduce_dtype = ReduceType::kFp32;
   if (reduced == "bf16") decisions.reduce_dtype = ReduceType::kBf16;
 }
@@ -151,7 +145,7 @@ void take_precision(const ConfigValues& values, const ConfigTree& given, ConfigD
 void take_optimizer(const ConfigValues& values, const std::string& file, ConfigDecisions& decisions) {
   const std::string type = values.word("optimizer.type");
   if (type.empty()) return;
-  const std::string name = lower(type);
+  const std::string name = lower_case(type);
   constexpr std::array<std::pair<std::string_view, OptimizerKind>, 6> kKinds = {
       {{"adamw", OptimizerKind::kAdamW},
        {"lion", OptimizerKind::kLion},
