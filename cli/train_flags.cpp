@@ -59,6 +59,7 @@ void TrainFlags::add_training(CLI::App& app) {
   app.add_option("--lr", rate_, "learning rate (3e-4)");
   app.add_option("--weight-decay", decay_, "of all parameters (0.01)");
   app.add_option("--grad-clip", clip_, "largest gradient norm, 0 = no clipping (1)");
+  optimizer_.add_to(app);
   app.add_option("--warmup-steps", warmup_, "of the schedules constant, linear and cosine (0)");
   app.add_option("--schedule", schedule_,
                  "constant, linear, cosine, WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest");
@@ -145,6 +146,7 @@ runtime::TrainSettings TrainFlags::settings(const planner::Plan& plan) const {
   settings.checkpoint_every = parse_count(every_, "--checkpoint-every");
   settings.keep = parse_count(keep_, "--keep");
   settings.resume = resume_;
+  settings.optimizer = optimizer_.settings(plan.training.optimizer);
   if (settings.checkpoint_every > 0 && checkpoint_dir_.empty()) {
     throw Error(ErrorCode::kUsage, "--checkpoint-every needs --checkpoint-dir").at({.key = "--checkpoint-every"});
   }

@@ -7,6 +7,7 @@
 
 #include <CLI/App.hpp>
 
+#include "cli/optimizer_flags.h"
 #include "runtime/trainer.h"
 
 namespace zeroplan::cli {
@@ -38,6 +39,7 @@ class TrainFlags {
               threads_, rehearse_;
   std::string checkpoint_dir_, every_ = "0", keep_ = "0", disk_dir_, log_;
   bool resume_ = false;
+  OptimizerFlags optimizer_;
 };
 
 /// The planned, used or written bytes of the document: host includes the device arenas of the CPU back end.

@@ -29,11 +29,16 @@ void refuse_what_is_missing(const planner::Plan& plan) {
     refuse(fmt::format("precision {}: this runtime trains in fp32", planner::name_of(training.precision)),
            "make the plan with --precision fp32");
   }
-  if (training.optimizer != planner::OptimizerKind::kAdamW) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("optimizer {}: this runtime has adamw", planner::name_of(training.optimizer)))
-        .hint("make the plan with --optimizer adamw");
-  }
+}
+
+/// A schedule that raises beta1 to 1 would end in divisions by zero. \param last  number of the last update
+void refuse_growing_momentum(const Schedule& schedule, std::uint64_t last, planner::OptimizerKind optimizer) {
+  const auto momenta = schedule.momenta(last);
+  if (!momenta || !has_betas(optimizer) || momenta->beta1 < 1) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--schedule: beta1 would be {} in update {}, expected less than 1", momenta->beta1, last + 1))
+      .at({.key = "--schedule-args", .value = "decay_mom_rate"})
+      .hint("lower decay_mom_rate or --steps, or set cycle_momentum=false");
 }
 
 }  // namespace
@@ -79,7 +84,9 @@ class Trainer::Hooks final : public TaskHooks {
   void set_scalars(std::uint64_t update, kernels::StepScalars& scalars) const {
     const auto applied = static_cast<std::uint64_t>(scalars.optimizer_step);
     scalars.learning_rate = trainer_.schedule_.rate(applied);
-    if (const auto momenta = trainer_.schedule_.momenta(applied)) {
+    trainer_.settings_.optimizer.apply(scalars);
+    const auto momenta = trainer_.schedule_.momenta(applied);
+    if (momenta && has_betas(trainer_.plan_.training.optimizer)) {
       scalars.beta1 = momenta->beta1;
       scalars.beta2 = momenta->beta2;
     }
@@ -99,6 +106,7 @@ Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const
                  const WeightSource& weights, const Schedule& schedule)
     : plan_(plan), settings_(settings), batches_(batches), weights_(weights), schedule_(schedule) {
   refuse_what_is_missing(plan);
+  if (settings.steps > 0) refuse_growing_momentum(schedule, settings.steps - 1, plan.training.optimizer);
   std::optional<Checkpoint> checkpoint;
   if (settings_.checkpoint_dir)
     prepare_checkpoint_directory(*settings_.checkpoint_dir, settings_.resume, checkpoint_bytes(plan));

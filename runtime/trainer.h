@@ -12,6 +12,7 @@
 #include "planner/run_record.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/batches.h"
+#include "runtime/optimizer/optimizer_settings.h"
 #include "runtime/optimizer/schedule.h"
 #include "runtime/rank_set.h"
 #include "runtime/weights/weight_source.h"
@@ -29,6 +30,7 @@ struct TrainSettings {
   std::uint64_t keep = 0;              ///< 0: all
   bool resume = false;
   bool poison = false;  ///< test: see ExecutorOptions
+  OptimizerSettings optimizer;
 };
 
 /// What one update gave.

@@ -189,6 +189,19 @@ void note_training(const ConfigValues& values, std::vector<std::string>& notes) 
   if (values.has("optimizer.params.lr")) add("--lr", shown_number(values.number("optimizer.params.lr", 0)));
   if (values.has("optimizer.params.weight_decay"))
     add("--weight-decay", shown_number(values.number("optimizer.params.weight_decay", 0)));
+  if (const Json* betas = values.find("optimizer.params.betas"); betas != nullptr && betas->is_array() &&
+                                                                 betas->size() == 2 && (*betas)[0].is_number() &&
+                                                                 (*betas)[1].is_number()) {
+    add("--beta1", shown_number((*betas)[0].get<double>()));
+    add("--beta2", shown_number((*betas)[1].get<double>()));
+  }
+  for (const char* name : {"eps", "momentum", "min_coeff", "max_coeff"}) {
+    const std::string key = fmt::format("optimizer.params.{}", name);
+    std::string flag = fmt::format("--{}", name);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    if (values.has(key)) add(flag, shown_number(values.number(key, 0)));
+  }
+  if (values.flag("optimizer.params.nesterov")) flags += " --nesterov";
   if (values.has("gradient_clipping")) add("--grad-clip", shown_number(values.number("gradient_clipping", 0)));
   const std::string schedule = values.word("scheduler.type");
   if (!schedule.empty()) add("--schedule", schedule);

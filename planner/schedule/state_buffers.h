@@ -24,6 +24,8 @@ struct StateBuffers {
   BufferId scalars = kNoBuffer;
   BufferId norm_partials = kNoBuffer;
   BufferId rotary_table = kNoBuffer;
+  BufferId tensor_norms = kNoBuffer;  ///< LAMB: the ranks' sums of squares of each tensor, during the update
+  BufferId trust_ratios = kNoBuffer;  ///< LAMB: likewise
   std::vector<GroupStates> groups;
 
   /// Element type of gradients.

@@ -76,7 +76,8 @@ class Checkpoint {
   std::uint64_t ranks() const { return ranks_; }
   std::uint64_t persistence_threshold() const { return persistence_threshold_; }
 
-  /// \throws Error{kInvalidInput} unless plan and checkpoint have the same model and partition; says what differs
+  /// \throws Error{kInvalidInput} unless plan and checkpoint have the same model, partition and optimizer; says what
+  /// differs
   void check_matches(const planner::Plan& plan) const;
   /// Fills parameters, master weights and moments of a group. Safe to call from several threads.
   /// \throws Error{kIo} for a short file, Error{kInvalidInput} for a wrong checksum
@@ -93,6 +94,7 @@ class Checkpoint {
   Json config_;
   Json partition_;
   std::string model_name_;
+  std::string optimizer_;
   std::uint64_t ranks_ = 0;
   std::uint64_t persistence_threshold_ = 0;
   std::vector<std::vector<Extent>> extents_;  ///< by rank

@@ -75,6 +75,7 @@ Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
   config_ = view.at("model").at("config").as_object();
   model_name_ = view.at("model").at("name").as_string();
   partition_ = view.at("partition").as_object();
+  optimizer_ = view.at("training").at("optimizer").as_string();
   ranks_ = view.at("partition").at("ranks").as_count();
   persistence_threshold_ = view.at("partition").at("param_persistence_threshold").as_count();
   if (ranks_ == 0 || ranks_ > 1'000'000) throw view.at("partition").at("ranks").unexpected("1 to 1000000");
@@ -83,10 +84,19 @@ Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
 }
 
 void Checkpoint::check_matches(const planner::Plan& plan) const {
+  const std::string file = (folder_ / "manifest.json").string();
+  const std::string optimizer(planner::name_of(plan.training.optimizer));
+  if (optimizer_ != optimizer) {
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: it was written with the optimizer {}, the plan has {}",
+                                                      folder_.string(), optimizer_, optimizer))
+        .at({.file = file, .key = "training.optimizer", .value = optimizer_})
+        .hint(fmt::format("moments of one optimizer mean nothing to another: make the plan with --optimizer {}",
+                          optimizer_));
+  }
   const Json expected = partition_json(plan);
   if (partition_ == expected) return;
   throw Error(ErrorCode::kInvalidInput, fmt::format("{}: {}", folder_.string(), difference(partition_, expected)))
-      .at({.file = (folder_ / "manifest.json").string(), .key = "partition"})
+      .at({.file = file, .key = "partition"})
       .hint("resume with a plan for the same model, ranks and persistence threshold; the ZeRO stage may differ");
 }
 

@@ -40,6 +40,8 @@ class IndexedHooks : public runtime::TaskHooks {
     s.learning_rate = 1e-2;
     s.weight_decay = 0.01;
     s.max_grad_norm = 1;
+    s.min_coeff = 0;  // LAMB's ratios as they are
+    s.max_coeff = 1e9;
     s.valid_tokens = static_cast<std::int64_t>(plan_.tokens_per_update());
     s.inverse_valid_tokens = 1.0 / static_cast<double>(s.valid_tokens);
     s.loss_sum = 0;
