@@ -64,6 +64,7 @@ void TrainFlags::add_training(CLI::App& app) {
   app.add_option("--schedule", schedule_,
                  "constant, linear, cosine, WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest");
   app.add_option("--schedule-args", schedule_arguments_, "DeepSpeed's parameters of the schedule: key=value,...");
+  loss_scale_.add(app);
   app.add_option("--checkpoint-dir", checkpoint_dir_, "where checkpoints are written");
   app.add_option("--checkpoint-every", every_, "updates between two checkpoints (0: at the end only)");
   app.add_option("--keep", keep_, "checkpoints that stay (0: all)");
@@ -142,6 +143,7 @@ runtime::TrainSettings TrainFlags::settings(const planner::Plan& plan) const {
   settings.weight_decay = number_from(decay_, "--weight-decay", 0);
   settings.max_grad_norm = number_from(clip_, "--grad-clip", 0);
   settings.threads = threads_of(plan);
+  settings.loss_scale = loss_scale_.settings(plan.training.precision);
   if (!checkpoint_dir_.empty()) settings.checkpoint_dir = checkpoint_dir_;
   settings.checkpoint_every = parse_count(every_, "--checkpoint-every");
   settings.keep = parse_count(keep_, "--keep");

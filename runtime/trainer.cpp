@@ -25,9 +25,14 @@ void refuse_what_is_missing(const planner::Plan& plan) {
            "export the decisions instead: zeroplan tune --export deepspeed=ds_config.json");
   }
   const planner::TrainingSpec& training = plan.training;
-  if (training.precision != planner::Precision::kFp32) {
-    refuse(fmt::format("precision {}: this runtime trains in fp32", planner::name_of(training.precision)),
-           "make the plan with --precision fp32");
+  if (training.precision == planner::Precision::kAmp) {
+    refuse(fmt::format("precision {}: this runtime trains in fp32, bf16, bf16-mixed and fp16-mixed",
+                       planner::name_of(training.precision)),
+           "make the plan with --precision bf16-mixed");
+  }
+  const bool has_narrow_states = training.precision == planner::Precision::kBf16;
+  if (has_narrow_states && training.optimizer == planner::OptimizerKind::kLamb) {
+    refuse("precision bf16: lamb needs fp32 weights and moments", "make the plan with --precision bf16-mixed");
   }
 }
 
@@ -39,6 +44,16 @@ void refuse_growing_momentum(const Schedule& schedule, std::uint64_t last, plann
               fmt::format("--schedule: beta1 would be {} in update {}, expected less than 1", momenta->beta1, last + 1))
       .at({.key = "--schedule-args", .value = "decay_mom_rate"})
       .hint("lower decay_mom_rate or --steps, or set cycle_momentum=false");
+}
+
+Error no_scale_left(const StepReport& report) {
+  return Error(ErrorCode::kInvalidInput,
+               fmt::format("step {}: the gradient overflowed fp16 and the loss scale is already at its minimum, {:g}",
+                           report.step, report.loss_scale))
+      .at({.key = "--min-loss-scale", .value = fmt::format("{:g}", report.loss_scale)})
+      .hint(
+          "make the plan with --precision bf16-mixed or fp32; or look for numbers in data or weights that are not "
+          "finite, or lower --lr");
 }
 
 }  // namespace
@@ -77,10 +92,14 @@ class Trainer::Hooks final : public TaskHooks {
   void load(const GroupState& group) override { fill_group(trainer_.plan_, group, trainer_.weights_); }
   void save(const GroupState& group) override { trainer_.writer_->add(rank_, group); }
   void finished(const StepPosition& position, const kernels::StepScalars& scalars) override {
+    // A scale that cannot shrink ends the run where the updates are reported; until then it stays.
+    if (trainer_.scales_loss()) static_cast<void>(scaler().update(scalars.found_inf != 0));
     if (rank_ == 0) trainer_.reports_->put(position.update, scalars);
   }
 
  private:
+  LossScaler& scaler() const { return trainer_.rank_scalers_[rank_]; }
+
   void set_scalars(std::uint64_t update, kernels::StepScalars& scalars) const {
     const auto applied = static_cast<std::uint64_t>(scalars.optimizer_step);
     scalars.learning_rate = trainer_.schedule_.rate(applied);
@@ -94,6 +113,10 @@ class Trainer::Hooks final : public TaskHooks {
     scalars.max_grad_norm = trainer_.settings_.max_grad_norm;
     scalars.valid_tokens = trainer_.batches_.valid_labels(update);
     scalars.inverse_valid_tokens = scalars.valid_tokens > 0 ? 1 / static_cast<double>(scalars.valid_tokens) : 0;
+    if (trainer_.scales_loss()) {
+      scalars.loss_scale = scaler().scale();
+      scalars.inverse_loss_scale = 1 / scalars.loss_scale;
+    }
     scalars.loss_sum = 0;
     scalars.found_inf = 0;
   }
@@ -104,7 +127,13 @@ class Trainer::Hooks final : public TaskHooks {
 
 Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const Batches& batches,
                  const WeightSource& weights, const Schedule& schedule)
-    : plan_(plan), settings_(settings), batches_(batches), weights_(weights), schedule_(schedule) {
+    : plan_(plan),
+      settings_(settings),
+      batches_(batches),
+      weights_(weights),
+      schedule_(schedule),
+      scaler_(settings.loss_scale),
+      rank_scalers_(plan.partition.ranks, scaler_) {
   refuse_what_is_missing(plan);
   if (settings.steps > 0) refuse_growing_momentum(schedule, settings.steps - 1, plan.training.optimizer);
   std::optional<Checkpoint> checkpoint;
@@ -131,6 +160,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   }
   done_ = checkpoint.manifest().updates;
   last_loss_ = checkpoint.manifest().loss;
+  if (!scales_loss() || !checkpoint.manifest().loss_scaler) return;
+  scaler_.restore(*checkpoint.manifest().loss_scaler);
+  for (LossScaler& scaler : rank_scalers_) scaler = scaler_;
 }
 
 Trainer::~Trainer() = default;
@@ -182,6 +214,8 @@ void Trainer::run_updates(std::uint64_t end, const OnStep& on_step, const std::a
     report.learning_rate = now.scalars.learning_rate;
     report.grad_norm = now.scalars.grad_norm;
     report.skipped = now.scalars.found_inf != 0;
+    report.loss_scale = now.scalars.loss_scale;
+    report.scales_loss = scales_loss();
     report.step_s = std::chrono::duration<double>(now.when - previous).count();
     report.tokens_per_s = static_cast<double>(plan_.tokens_per_update()) / report.step_s;
     previous = now.when;
@@ -189,6 +223,7 @@ void Trainer::run_updates(std::uint64_t end, const OnStep& on_step, const std::a
     step_times_.push_back(report.step_s);
     try {
       on_step(report);
+      if (scales_loss() && !scaler_.update(report.skipped)) throw no_scale_left(report);
     } catch (...) {
       gate.close();
       ranks_->finish_updates();
@@ -206,6 +241,7 @@ std::filesystem::path Trainer::save() {
   manifest.optimizer_step = ranks_->executor(0).scalars().optimizer_step;
   manifest.seed = settings_.seed;
   manifest.loss = last_loss_;
+  if (scales_loss()) manifest.loss_scaler = scaler_.state();
   writer_ = std::make_unique<CheckpointWriter>(plan_, *settings_.checkpoint_dir, manifest);
   try {
     ranks_->run_phase("save");

@@ -7,6 +7,7 @@
 #include "kernels/adamw.h"
 #include "kernels/lamb.h"
 #include "kernels/optimizers.h"
+#include "runtime/narrow_update.h"
 
 namespace zeroplan::runtime {
 namespace {
@@ -63,9 +64,40 @@ class KernelBody final : public TaskBody {
   std::vector<Arguments> calls_;
 };
 
+/// The same over pieces without fp32 states.
+template <class Arguments>
+class NarrowBody final : public TaskBody {
+ public:
+  using Kernel = void (*)(const Arguments&, kernels::Workers&);
+  NarrowBody(Kernel kernel, const TaskContext& context, const StateWork& work)
+      : kernel_(kernel), workers_(context.workers) {
+    for (const planner::UpdatePiece& piece : work.pieces) {
+      const StatePiece p = resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false);
+      ZP_CHECK(is_narrow(p) && p.moments.size() == planner::moment_count(context.plan.training.optimizer));
+      Arguments call;
+      call.gradient_dtype = p.parameter_dtype;
+      call.gradient = p.gradients;
+      call.scalars = scalars_at(context, work.scalars);
+      calls_.emplace_back(call, p);
+    }
+  }
+  void run(const StepPosition&) override {
+    for (const auto& [call, piece] : calls_) update_narrow(call, piece, kernel_, serial_, workers_);
+  }
+
+ private:
+  Kernel kernel_;
+  kernels::Workers& workers_;
+  kernels::Workers serial_{1};
+  std::vector<std::pair<Arguments, StatePiece>> calls_;
+};
+
 template <class Arguments>
 std::unique_ptr<TaskBody> elementwise_body(const TaskContext& context, const StateWork& work,
                                            typename KernelBody<Arguments>::Kernel kernel) {
+  if (context.plan.training.precision == planner::Precision::kBf16) {
+    return std::make_unique<NarrowBody<Arguments>>(kernel, context, work);
+  }
   std::vector<Arguments> calls;
   for (const planner::UpdatePiece& piece : work.pieces) {
     calls.push_back(elementwise_call<Arguments>(

@@ -75,25 +75,20 @@ LambSums norms_range(const LambNorms& args, IndexRange range) {
           hn::GetLane(hn::SumOfLanes(d64, hn::Add(of_direction[0], of_direction[1])))};
 }
 
-template <class Copied>
-void update_as(const LambUpdate& args, IndexRange range) {
+void update_range(const LambUpdate& args, IndexRange range) {
   const StepScalars& s = *args.scalars;
   const Direction direction(s);
   const VF step = spread(s.learning_rate * std::sqrt(s.bias_correction2) / s.bias_correction1 * *args.ratio);
-  Copied* copied = static_cast<Copied*>(args.parameter_copy);
   for_vectors(range.begin, range.end, [&](std::size_t i, auto size) HWY_ATTR {
     VF p = load(args.parameter + i, size);
     p = hn::NegMulAdd(step, direction.of(p, load(args.first_moment + i, size), load(args.second_moment + i, size)), p);
     store(p, args.parameter + i, size);
-    if (copied != nullptr) store(p, copied + i, size);
+    if (args.parameter_copy != nullptr) store_as(args.copy_dtype, p, args.parameter_copy, i, size);
   });
 }
 
 void moments_range(const LambMoments& args, IndexRange range) {
-  args.gradient_dtype == DType::kBf16 ? moments_as<Bf16>(args, range) : moments_as<float>(args, range);
-}
-void update_range(const LambUpdate& args, IndexRange range) {
-  args.copy_dtype == DType::kBf16 ? update_as<Bf16>(args, range) : update_as<float>(args, range);
+  with_storage(args.gradient_dtype, [&]<class T>(T) { moments_as<T>(args, range); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -88,12 +88,11 @@ struct Adagrad {
   VF decay, epsilon, step;
 };
 
-template <class Rule, class T, class Copied>
+template <class Rule, class T>
 void update_as(const OptimizerStep& args, IndexRange range) {
   const Rule rule(*args.scalars);
   const VF gradient_factor = spread(args.scalars->inverse_loss_scale * args.scalars->clip_factor);
   const T* gradient = static_cast<const T*>(args.gradient);
-  Copied* copied = static_cast<Copied*>(args.parameter_copy);
   for_vectors(range.begin, range.end, [&](std::size_t i, auto size) HWY_ATTR {
     const VF g = hn::Mul(load(gradient + i, size), gradient_factor);
     VF p = load(args.parameter + i, size);
@@ -104,19 +103,13 @@ void update_as(const OptimizerStep& args, IndexRange range) {
     store(p, args.parameter + i, size);
     store(m, args.first_moment + i, size);
     if constexpr (Rule::kHasSecond) store(v, args.second_moment + i, size);
-    if (copied != nullptr) store(p, copied + i, size);
+    if (args.parameter_copy != nullptr) store_as(args.copy_dtype, p, args.parameter_copy, i, size);
   });
 }
 
 template <class Rule>
 void update_range(const OptimizerStep& args, IndexRange range) {
-  if (args.gradient_dtype == DType::kBf16) {
-    args.copy_dtype == DType::kBf16 ? update_as<Rule, Bf16, Bf16>(args, range)
-                                    : update_as<Rule, Bf16, float>(args, range);
-  } else {
-    args.copy_dtype == DType::kBf16 ? update_as<Rule, float, Bf16>(args, range)
-                                    : update_as<Rule, float, float>(args, range);
-  }
+  with_storage(args.gradient_dtype, [&]<class T>(T) { update_as<Rule, T>(args, range); });
 }
 
 void adam_range(const OptimizerStep& args, IndexRange range) {

@@ -10,10 +10,12 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/core/json.h"
+#include "runtime/optimizer/loss_scaler.h"
 #include "runtime/state_pieces.h"
 
 namespace zeroplan::runtime {
@@ -24,7 +26,8 @@ struct Manifest {
   std::uint64_t tokens = 0;         ///< seen by all ranks
   std::int64_t optimizer_step = 0;  ///< updates that were not skipped
   std::uint64_t seed = 0;
-  double loss = 0;  ///< of the last update
+  double loss = 0;                             ///< of the last update
+  std::optional<LossScalerState> loss_scaler;  ///< with fp16 only
 };
 
 /// One state of one group in a rank's file.

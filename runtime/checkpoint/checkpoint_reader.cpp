@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -53,6 +54,20 @@ std::string difference(const Json& checkpoint, const Json& plan) {
   return "its tensors are not those of the plan's model";
 }
 
+LossScalerState read_scaler(const JsonView& view) {
+  LossScalerState state;
+  state.scale = view.at("scale").as_number();
+  state.hysteresis = static_cast<std::int64_t>(view.at("hysteresis").as_count());
+  state.iteration = static_cast<std::int64_t>(view.at("iteration").as_count());
+  if (view.has("last_overflow")) state.last_overflow = static_cast<std::int64_t>(view.at("last_overflow").as_count());
+  if (!std::isfinite(state.scale) || state.scale <= 0) throw view.at("scale").unexpected("a positive number");
+  if (state.hysteresis < 1) throw view.at("hysteresis").unexpected("at least 1");
+  if (state.last_overflow >= state.iteration && state.last_overflow >= 0) {
+    throw view.at("last_overflow").unexpected("less than iteration");
+  }
+  return state;
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
@@ -72,6 +87,7 @@ Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
   manifest_.optimizer_step = static_cast<std::int64_t>(view.at("optimizer_step").as_count());
   manifest_.seed = view.at("seed").as_count();
   manifest_.loss = view.number_or("loss", 0);
+  if (view.has("loss_scaler")) manifest_.loss_scaler = read_scaler(view.at("loss_scaler"));
   config_ = view.at("model").at("config").as_object();
   model_name_ = view.at("model").at("name").as_string();
   partition_ = view.at("partition").as_object();
