@@ -1,6 +1,7 @@
 #include <bit>
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include "kernels/ranges.h"
 #include "tests/kernels/kernel_testing.h"
@@ -86,6 +87,26 @@ TEST_P(Conversion, RoundsToNearestEven) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     ASSERT_EQ(actual[i], expected[i]) << values[i];
     ASSERT_EQ(twin[i], expected[i]) << values[i];
+  }
+}
+
+/// What an older processor would run gives the same bits.
+TEST_P(Conversion, IsTheSameWithEveryInstructionSet) {
+  const auto patterns = all_patterns();
+  const auto expected = to_floats(GetParam(), patterns);
+  const auto values = random_floats(70001, 5, 3e4);
+  const auto expected_bits = from_floats(GetParam(), values);
+  const auto choose = [](std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  };
+  for (std::int64_t left = hwy::SupportedTargets(); left != 0; left &= left - 1) {
+    choose(left & -left);
+    const auto floats = to_floats(GetParam(), patterns);
+    const auto bits = from_floats(GetParam(), values);
+    choose(0);
+    EXPECT_TRUE(same_bits(floats, expected)) << "target " << (left & -left);
+    EXPECT_EQ(bits, expected_bits) << "target " << (left & -left);
   }
 }
 
