@@ -38,7 +38,7 @@ def curve(options: argparse.Namespace, folder: pathlib.Path, precision: str) -> 
     plan, log = folder / f"{precision}.plan.json", folder / f"{precision}.jsonl"
     run(
         options.program, "plan", options.model, "--machine", f"cpu,gpus={options.ranks}", "--stage", str(options.stage),
-        "--precision", precision, "--seq", "128", "--micro-batch", "2", "-o", str(plan),
+        "--precision", precision, "--seq", "128", "--micro-batch", str(options.micro_batch), "-o", str(plan),
     )  # fmt: skip
     run(
         options.program, "train", str(plan), "--data", str(folder / "text.txt"), "--steps", str(options.steps),
@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--stage", type=int, default=0)
+    parser.add_argument("--micro-batch", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--precision", action="append", choices=PRECISIONS[1:], help="beside fp32 (all)")
     options = parser.parse_args()
