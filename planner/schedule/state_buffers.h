@@ -24,6 +24,7 @@ struct StateBuffers {
   BufferId scalars = kNoBuffer;
   BufferId norm_partials = kNoBuffer;
   BufferId rotary_table = kNoBuffer;
+  BufferId reduce_staging = kNoBuffer;  ///< ranks that are processes: parts of gradients of the other ranks
   std::vector<GroupStates> groups;
 
   /// Element type of gradients.
