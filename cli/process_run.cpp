@@ -41,7 +41,11 @@ Answer run_as_processes(const std::optional<runtime::ProcessSettings>& settings,
   try {
     check_sameness(group, sameness);
     Answer answer = body(&group);
-    answer.is_silent = group.rank() != 0;
+    if (group.rank() != 0) {
+      // Rank 0's exit code says it all; another one would make mpirun kill rank 0 before it has spoken.
+      answer.is_silent = true;
+      answer.exit_code = kExitDone;
+    }
     group.control().leave();
     return answer;
   } catch (const RunFailed& error) {

@@ -19,6 +19,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLongestInterval{1000};
 /// For the last words before a process ends.
 constexpr milliseconds kFarewell{2000};
+/// For the process that reports a failure, until others end.
+constexpr milliseconds kLastWord{5000};
 
 std::string pack(const std::vector<std::optional<std::string>>& parts) {
   std::string bytes;
@@ -89,6 +91,10 @@ ControlPlane::~ControlPlane() {
   }
   wake();
   thread_.join();
+  // After a failure the others see by these connections when this process has ended, and so has spoken.
+  if (failure_) {
+    for (const auto& peer : peers_) peer->socket.release();
+  }
 }
 
 void ControlPlane::wake() {
@@ -152,11 +158,22 @@ std::optional<Error> ControlPlane::settle(const Error& error) {
     append_frame(peers_.front()->out, FrameKind::kError, error_json(rank_, error).dump());
     wake();
     changed_.wait_for(lock, kFarewell, [this] { return failure_.has_value(); });
-    if (failure_ && !failure_->is_mine_to_say) mine.reset();
+    if (!failure_) failure_ = Failure{error, true, SteadyClock::now()};  // rank 0 does not answer
+    if (!failure_->is_mine_to_say) mine.reset();
   }
   wake();
   changed_.wait_for(lock, kFarewell, [this] { return has_flushed(); });
+  // Where rank 0 itself is lost, nothing tells when rank 1 has spoken.
+  if (!mine && !is_hub_gone()) {
+    changed_.wait_for(lock, kLastWord, [this] { return is_hub_gone(); });
+  } else if (!mine) {
+    changed_.wait_for(lock, kFarewell / 4, [] { return false; });
+  }
   return mine;
+}
+
+bool ControlPlane::is_hub_gone() const {
+  return !is_hub() && !peers_.front()->socket.is_open();
 }
 
 void ControlPlane::leave() {

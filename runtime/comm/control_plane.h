@@ -19,7 +19,7 @@ namespace zeroplan::runtime {
 struct HeartbeatSettings {
   std::chrono::milliseconds limit{10'000};  ///< silence after which a rank counts as lost
   /// From the discovery of a failure until a process that did not end by itself is ended.
-  std::chrono::milliseconds grace{5'000};
+  std::chrono::milliseconds grace{4'000};
 };
 
 /// One process' end. Gatherings come in the same order on all ranks, from one thread each.
@@ -46,7 +46,8 @@ class ControlPlane {
   /// A rank was lost or has failed.
   bool has_failed() const;
   /// After any failure of this or another rank: tells the others and says who reports it.
-  /// \returns what this process has to say, or nothing if another process says it
+  /// \returns what this process has to say; nothing if another process says it, and has had the time to: a launcher
+  ///   kills all processes when the first one ends
   std::optional<Error> settle(const Error& error);
   /// In order: when all ranks have come to the same place. \throws as `all_gather`
   void leave();
@@ -72,6 +73,7 @@ class ControlPlane {
   void fail(Failure failure, std::uint64_t rank);
   void end_process_if_stuck(SteadyClock::time_point now);
   bool has_flushed() const;
+  bool is_hub_gone() const;
 
   const std::uint64_t rank_;
   const std::vector<Member> members_;

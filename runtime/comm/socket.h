@@ -29,6 +29,8 @@ class Socket {
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
   void close();
+  /// Leaves the descriptor open until the process ends.
+  void release() { descriptor_ = -1; }
 
  private:
   int descriptor_ = -1;
