@@ -22,8 +22,8 @@ using models::TensorToWrite;
 
 DType parse_output_dtype(const std::string& text) {
   const auto dtype = parse_dtype(text);
-  if (dtype == DType::kFp32 || dtype == DType::kBf16) return *dtype;
-  throw Error(ErrorCode::kUsage, fmt::format("--dtype {}: expected fp32 or bf16", text))
+  if (dtype == DType::kFp32 || dtype == DType::kBf16 || dtype == DType::kFp16) return *dtype;
+  throw Error(ErrorCode::kUsage, fmt::format("--dtype {}: expected fp32, bf16 or fp16", text))
       .at({.key = "--dtype", .value = text});
 }
 
@@ -53,7 +53,7 @@ class ConvertCommand : public Command {
   void add_flags(CLI::App& app) override {
     app.add_option("SOURCE", source_, "a checkpoint or safetensors; with --dry-run also a model")->required();
     app.add_option("OUT", out_, "folder to create");
-    app.add_option("--dtype", dtype_, "fp32 or bf16 (fp32)");
+    app.add_option("--dtype", dtype_, "fp32, bf16 or fp16 (fp32)");
     app.add_option("--to", to_, "safetensors");
     app.add_option("--shard-size", shard_size_, "largest file (5GB)");
     app.add_flag("--dry-run", dry_run_, "only say what would be written");

@@ -19,7 +19,7 @@ namespace {
 
 namespace ds = planner::deepspeed;
 
-constexpr Bytes kMostText(std::uint64_t{16} << 20);
+constexpr Bytes kMostHostfile(std::uint64_t{16} << 20);
 
 std::map<std::string, std::string> own_environment() {
   std::map<std::string, std::string> variables;
@@ -46,7 +46,7 @@ std::uint64_t count_local_gpus() {
 std::vector<std::pair<std::string, std::string>> environment_files(const std::map<std::string, std::string>& own) {
   std::vector<std::filesystem::path> paths;
   if (const auto named = own.find("ZEROPLAN_ENV_FILE"); named != own.end()) {
-    const std::string text = read_file(named->second, kMostText);
+    const std::string text = read_file(named->second, kMostHostfile);
     return ds::parse_environment_file(text, named->second);
   }
   if (const auto home = own.find("HOME"); home != own.end())
@@ -56,7 +56,7 @@ std::vector<std::pair<std::string, std::string>> environment_files(const std::ma
   for (const std::filesystem::path& path : paths) {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored)) continue;
-    for (auto& assignment : ds::parse_environment_file(read_file(path, kMostText), path.string()))
+    for (auto& assignment : ds::parse_environment_file(read_file(path, kMostHostfile), path.string()))
       all.push_back(std::move(assignment));
   }
   return all;
@@ -133,7 +133,7 @@ class LaunchCommand : public Command {
   /// \param plan  known at a real start: without any GPU its ranks run on the CPU of this host
   ds::Resources resources(const std::map<std::string, std::string>& own, const std::optional<PlannedRun>& plan) const {
     if (!hostfile_.empty())
-      return ds::resolve_pool(ds::parse_hostfile(read_file(hostfile_, kMostText), hostfile_), request_);
+      return ds::resolve_pool(ds::parse_hostfile(read_file(hostfile_, kMostHostfile), hostfile_), request_);
     const auto visible = own.find("CUDA_VISIBLE_DEVICES");
     std::uint64_t cards = local_gpus_.empty() ? count_local_gpus() : parse_count(local_gpus_, "--local-gpus");
     if (plan && plan->backend == planner::BackendKind::kCpu && local_gpus_.empty()) cards = plan->ranks;

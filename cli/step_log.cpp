@@ -55,10 +55,8 @@ void StepLog::step(const runtime::StepReport& report) {
                {"grad_norm", finite(report.grad_norm)},
                {"tokens_per_s", report.tokens_per_s},
                {"step_s", report.step_s}};
-  if (report.skipped) {
-    line["skipped"] = true;
-    line["loss_scale"] = 1;
-  }
+  if (report.skipped) line["skipped"] = true;
+  if (report.skipped || report.scales_loss) line["loss_scale"] = report.loss_scale;
   write(line);
   if (shows_) show(report);
 }

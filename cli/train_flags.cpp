@@ -74,10 +74,12 @@ void TrainFlags::add_training(CLI::App& app) {
   app.add_option("--lr", rate_, "learning rate (3e-4)");
   app.add_option("--weight-decay", decay_, "of all parameters (0.01)");
   app.add_option("--grad-clip", clip_, "largest gradient norm, 0 = no clipping (1)");
+  optimizer_.add_to(app);
   app.add_option("--warmup-steps", warmup_, "of the schedules constant, linear and cosine (0)");
   app.add_option("--schedule", schedule_,
                  "constant, linear, cosine, WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest");
   app.add_option("--schedule-args", schedule_arguments_, "DeepSpeed's parameters of the schedule: key=value,...");
+  loss_scale_.add(app);
   app.add_option("--checkpoint-dir", checkpoint_dir_, "where checkpoints are written");
   app.add_option("--checkpoint-every", every_, "updates between two checkpoints (0: at the end only)");
   app.add_option("--keep", keep_, "checkpoints that stay (0: all)");
@@ -187,10 +189,12 @@ runtime::TrainSettings TrainFlags::settings(const planner::Plan& plan, const run
   settings.weight_decay = number_from(decay_, "--weight-decay", 0);
   settings.max_grad_norm = number_from(clip_, "--grad-clip", 0);
   settings.threads = threads_of(plan, processes);
+  settings.loss_scale = loss_scale_.settings(plan.training.precision);
   if (!checkpoint_dir_.empty()) settings.checkpoint_dir = checkpoint_dir_;
   settings.checkpoint_every = parse_count(every_, "--checkpoint-every");
   settings.keep = parse_count(keep_, "--keep");
   settings.resume = resume_;
+  settings.optimizer = optimizer_.settings(plan.training.optimizer);
   if (settings.checkpoint_every > 0 && checkpoint_dir_.empty()) {
     throw Error(ErrorCode::kUsage, "--checkpoint-every needs --checkpoint-dir").at({.key = "--checkpoint-every"});
   }

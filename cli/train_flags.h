@@ -7,6 +7,8 @@
 
 #include <CLI/App.hpp>
 
+#include "cli/loss_scale_flags.h"
+#include "cli/optimizer_flags.h"
 #include "runtime/trainer.h"
 
 namespace zeroplan::cli {
@@ -41,8 +43,10 @@ class TrainFlags {
   std::string data_, labels_, steps_, seed_ = "0", init_ = "random", rate_ = "3e-4", decay_ = "0.01", clip_ = "1";
   std::string warmup_ = "0", schedule_ = "constant", schedule_arguments_, backend_, ranks_, comm_, rendezvous_,
               threads_, rehearse_, rank_, rendezvous_timeout_ = "60", heartbeat_limit_ = "10";
+  LossScaleFlags loss_scale_;
   std::string checkpoint_dir_, every_ = "0", keep_ = "0", disk_dir_, log_;
   bool resume_ = false;
+  OptimizerFlags optimizer_;
 };
 
 /// The planned, used or written bytes of the document: host includes the device arenas of the CPU back end.

@@ -6,6 +6,7 @@
 
 #include "kernels/workers.h"
 #include "models/core/dtype.h"
+#include "models/core/embedding_workspace.h"
 
 namespace zeroplan::kernels {
 
@@ -22,7 +23,8 @@ struct EmbeddingForward {
   void* out = nullptr;
 };
 
-/// Scatters d_out into the tables; tokens are added in order, so equal inputs give equal bits.
+/// Scatters d_out into the tables; tokens are added in order, so equal inputs give equal bits. 16-bit tables get the
+/// sum of this call in fp32, rounded once.
 struct EmbeddingBackward {
   DType dtype = DType::kFp32;           ///< of d_out
   DType gradient_dtype = DType::kFp32;  ///< of d_token_table and d_position_table
@@ -37,6 +39,7 @@ struct EmbeddingBackward {
   void* d_position_table = nullptr;  ///< [positions, width], or none
   bool accumulate = false;           ///< adds to d_token_table; otherwise unused rows become zero
   bool accumulate_position = false;  ///< likewise for d_position_table
+  void* workspace = nullptr;         ///< embedding_backward_workspace_bytes; none with fp32 gradients; cpu only
 };
 
 namespace reference {

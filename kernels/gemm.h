@@ -28,7 +28,7 @@ struct Gemm {
   std::size_t c_stride = 0;
   const void* bias = nullptr;  ///< [n], or none
   bool accumulate = false;
-  void* workspace = nullptr;  ///< gemm_workspace_bytes(n, k), 64-byte aligned; cpu only
+  void* workspace = nullptr;  ///< gemm_workspace_bytes(m, n, k, c_dtype), 64-byte aligned; cpu only
 };
 
 namespace reference {

@@ -16,6 +16,10 @@ struct StepScalars {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  double momentum = 0.9;      ///< sgd
+  std::int64_t nesterov = 0;  ///< sgd: 1 for Nesterov's form
+  double min_coeff = 0.01;    ///< lamb: least and largest trust ratio
+  double max_coeff = 10;
   double max_grad_norm = 0;  ///< 0: no clipping
   double loss_scale = 1;
   double inverse_loss_scale = 1;

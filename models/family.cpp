@@ -3,14 +3,6 @@
 #include <fmt/format.h>
 
 namespace zeroplan::models {
-namespace {
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-}  // namespace
-
 DecoderSizes read_decoder_sizes(const HfConfig& config, const DecoderDefaults& defaults) {
   DecoderSizes sizes;
   sizes.hidden = config.width({"hidden_size", "n_embd", "n_embed"}, defaults.hidden);
@@ -56,12 +48,14 @@ std::uint64_t read_labels(const HfConfig& config) {
 Heads read_heads(const HfConfig& config, Model& model) {
   Heads heads;
   const std::string name = config.architecture();
-  if (name.empty() || ends_with(name, "ForCausalLM") || ends_with(name, "LMHeadModel")) return heads;
+  if (name.empty() || std::string_view(name).ends_with("ForCausalLM") ||
+      std::string_view(name).ends_with("LMHeadModel"))
+    return heads;
   heads.language_model = false;
-  if (ends_with(name, "ForSequenceClassification")) {
+  if (std::string_view(name).ends_with("ForSequenceClassification")) {
     heads.classifier = true;
     heads.labels = read_labels(config);
-  } else if (!ends_with(name, "Model")) {
+  } else if (!std::string_view(name).ends_with("Model")) {
     heads.language_model = true;
     model.notes.push_back(
         fmt::format("architecture {}: its head is not known here, counted as a causal language model", name));
@@ -96,15 +90,17 @@ std::function<Modules(std::uint64_t)> same_block(Modules modules) {
 
 EncoderHead read_encoder_head(const HfConfig& config, Model& model) {
   const std::string name = config.architecture();
-  if (ends_with(name, "ForMaskedLM") || ends_with(name, "LMHeadModel")) return EncoderHead::kMaskedLanguageModel;
-  if (ends_with(name, "ForSequenceClassification") || ends_with(name, "ForImageClassification")) {
+  if (std::string_view(name).ends_with("ForMaskedLM") || std::string_view(name).ends_with("LMHeadModel"))
+    return EncoderHead::kMaskedLanguageModel;
+  if (std::string_view(name).ends_with("ForSequenceClassification") ||
+      std::string_view(name).ends_with("ForImageClassification")) {
     return EncoderHead::kSequenceClassification;
   }
-  if (ends_with(name, "ForTokenClassification")) return EncoderHead::kTokenClassification;
-  if (ends_with(name, "ForQuestionAnswering")) return EncoderHead::kQuestionAnswering;
+  if (std::string_view(name).ends_with("ForTokenClassification")) return EncoderHead::kTokenClassification;
+  if (std::string_view(name).ends_with("ForQuestionAnswering")) return EncoderHead::kQuestionAnswering;
   if (name.empty()) {
     model.notes.push_back("the config names no architecture: counted without a task head");
-  } else if (!ends_with(name, "Model")) {
+  } else if (!std::string_view(name).ends_with("Model")) {
     model.notes.push_back(fmt::format("architecture {}: its head is not known here, counted without it", name));
   }
   return EncoderHead::kBare;

@@ -17,7 +17,7 @@ namespace zeroplan::models {
 /// kNoTensor. A trailing "workspace" is scratch that the kernel asked for (see models/core/gemm_blocking.h).
 enum class OpKind {
   kEmbeddingForward,      ///< tokens, table [V,h], [position table] -> out [T,h]
-  kEmbeddingBackward,     ///< tokens, d_out -> d_table, [d_position]
+  kEmbeddingBackward,     ///< tokens, d_out -> d_table, [d_position], workspace
   kLayerNormForward,      ///< x, weight, bias -> y, mean [T], rstd [T]
   kLayerNormBackward,     ///< d_y, x, weight, mean, rstd -> d_x, d_weight, d_bias
   kRmsNormForward,        ///< x, weight -> y, rstd [rows]

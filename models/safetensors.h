@@ -99,6 +99,7 @@ std::vector<TensorEntry> parse_safetensors_header(std::string_view text, std::ui
                                                   const std::string& file,
                                                   std::map<std::string, std::string>& metadata);
 /// The longest header that is read.
+inline constexpr std::uint64_t kHeaderLengthBytes = 8;          ///< the header's length, before it
 inline constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the reference implementation's limit
 }  // namespace detail
 

@@ -11,8 +11,6 @@
 namespace zeroplan::models {
 namespace {
 
-constexpr std::uint64_t kLengthBytes = 8;
-
 Error io_error(const std::filesystem::path& path, std::string_view doing, std::string_view why) {
   return Error(ErrorCode::kIo, fmt::format("{}: cannot {}: {}", path.string(), doing, why))
       .at({.file = path.string()})
@@ -46,16 +44,16 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
           .at({.file = path.string()})
           .hint("the file is damaged or no safetensors file; download or write it again");
     };
-    if (file_size < kLengthBytes) throw too_short(kLengthBytes, "header length");
-    unsigned char raw[kLengthBytes];
+    if (file_size < detail::kHeaderLengthBytes) throw too_short(detail::kHeaderLengthBytes, "header length");
+    unsigned char raw[detail::kHeaderLengthBytes];
     read_at(descriptor_, 0, std::as_writable_bytes(std::span(raw)), path);
     std::uint64_t length = 0;
-    for (std::size_t i = 0; i < kLengthBytes; ++i) length |= std::uint64_t{raw[i]} << (8 * i);
-    if (length > detail::kMostHeaderBytes || length > file_size - kLengthBytes) {
-      throw too_short(length > detail::kMostHeaderBytes ? length : kLengthBytes + length, "header");
+    for (std::size_t i = 0; i < detail::kHeaderLengthBytes; ++i) length |= std::uint64_t{raw[i]} << (8 * i);
+    if (length > detail::kMostHeaderBytes || length > file_size - detail::kHeaderLengthBytes) {
+      throw too_short(length > detail::kMostHeaderBytes ? length : detail::kHeaderLengthBytes + length, "header");
     }
     std::string text(length, '\0');
-    read_at(descriptor_, kLengthBytes, std::as_writable_bytes(std::span(text)), path);
+    read_at(descriptor_, detail::kHeaderLengthBytes, std::as_writable_bytes(std::span(text)), path);
     tensors_ = detail::parse_safetensors_header(text, file_size, path.string(), metadata_);
   } catch (...) {
     ::close(descriptor_);

@@ -36,7 +36,6 @@ const TypeRow* find_type(std::string_view name) {
 }
 
 constexpr std::string_view kDownloadHint = "the file is damaged; download or write it again";
-constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::size_t kMostRank = 32;
 
 /// Sees the keys of the outermost object as they come, before a parser merges equal ones. Keeps no value, so that its
@@ -198,7 +197,7 @@ namespace detail {
 std::vector<TensorEntry> parse_safetensors_header(std::string_view text, std::uint64_t file_size,
                                                   const std::string& file,
                                                   std::map<std::string, std::string>& metadata) {
-  const std::uint64_t data_start = kLengthBytes + text.size();
+  const std::uint64_t data_start = detail::kHeaderLengthBytes + text.size();
   if (file_size < data_start) {
     throw Error(ErrorCode::kInvalidInput,
                 fmt::format("{} has {} bytes, expected at least {} for its header", file, file_size, data_start))

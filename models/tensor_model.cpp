@@ -25,15 +25,12 @@ std::optional<std::pair<std::string, std::string>> numbered_part(const std::stri
   return std::nullopt;
 }
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 /// The method whose packed tensors have this name, empty for a plain weight.
 std::string_view quantisation_of(std::string_view name, const TensorEntry& entry) {
-  if (ends_with(name, ".qweight") || ends_with(name, ".qzeros")) return "gptq or awq";
-  if (name.find(".quant_state.") != std::string_view::npos || ends_with(name, ".absmax")) return "bitsandbytes";
-  if (ends_with(name, "_blocks") && entry.dtype == DType::kUint8) return "mxfp4";
+  if (std::string_view(name).ends_with(".qweight") || std::string_view(name).ends_with(".qzeros")) return "gptq or awq";
+  if (name.find(".quant_state.") != std::string_view::npos || std::string_view(name).ends_with(".absmax"))
+    return "bitsandbytes";
+  if (std::string_view(name).ends_with("_blocks") && entry.dtype == DType::kUint8) return "mxfp4";
   if (entry.dtype_name.rfind("F8_", 0) == 0) return "fp8";
   return "";
 }

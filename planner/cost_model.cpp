@@ -267,9 +267,21 @@ Seconds CostModel::collective(CollectiveKind kind, Bytes bytes) const {
 }
 
 Seconds CostModel::update(Elements parameters, DType compute) const {
-  // 16-bit parameters: fp32 master weights and moments are read and written, the gradient read, the weight written.
-  const std::uint64_t bytes = size_of(compute) == 4 ? 28 : 24 + 2 * size_of(compute);
-  return op_time("adamw", {parameters.count(), 1, 1}, Bytes(detail::checked_mul(parameters.count(), bytes)));
+  const OptimizerKind kind = training_.optimizer;
+  // 16-bit parameters: the fp32 master weight is read and written, the weight written.
+  const std::uint64_t copy = size_of(compute) == 4 ? 0 : size_of(compute);
+  const std::uint64_t parameter = 2 * size_of(DType::kFp32) + copy;
+  const std::uint64_t moments = moment_count(kind) * size_of(DType::kFp32);
+  const bool is_lamb = kind == OptimizerKind::kLamb;
+  // LAMB's last pass only reads its moments and needs no gradient.
+  const std::uint64_t bytes = parameter + (is_lamb ? moments : 2 * moments + size_of(compute));
+  return op_time(is_lamb ? "lamb_update" : std::string(name_of(kind)), {parameters.count(), 1, 1},
+                 Bytes(detail::checked_mul(parameters.count(), bytes)));
+}
+
+Seconds CostModel::moments(Elements parameters, DType compute) const {
+  const std::uint64_t bytes = 4 * size_of(DType::kFp32) + size_of(compute);
+  return op_time("lamb_moments", {parameters.count(), 1, 1}, Bytes(detail::checked_mul(parameters.count(), bytes)));
 }
 
 Seconds CostModel::state_task(const Plan& plan, const Task& task, const StateWork& work) const {
@@ -279,6 +291,13 @@ Seconds CostModel::state_task(const Plan& plan, const Task& task, const StateWor
   switch (task.kind) {
     case TaskKind::kUpdate:
       return update(elements, compute);
+    case TaskKind::kMoments:
+      return moments(elements, compute);
+    case TaskKind::kTensorNorms:
+      return op_time("lamb_norms", {elements.count(), 1, 1}, elements * DType::kFp32 * 3);
+    case TaskKind::kGatherTensorNorms:
+      return collective(CollectiveKind::kAllGather,
+                        kTensorNormBytes * plan.model.parameters.size() * plan.training.gpus);
     case TaskKind::kNorm:
       return op_time("sum_of_squares", {elements.count(), 1, 1}, elements * compute);
     case TaskKind::kGatherNorm: {

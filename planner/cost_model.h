@@ -2,9 +2,10 @@
 // document has them (CPU), else from peak rates. Main type: CostModel. Pure; must not depend on simulator, runtime or
 // kernels.
 //
-// On the CPU back end the names of the measured ops are those of models::to_string(OpKind), and "adamw",
-// "sum_of_squares", "fill", "all_gather", "reduce_scatter", "all_reduce", "exchange". Their extents:
-//   elementwise, adamw, sum_of_squares, fill: work = elements
+// On the CPU back end the names of the measured ops are those of models::to_string(OpKind), and "adamw", "adam", "sgd",
+// "lion", "adagrad", "lamb_moments", "lamb_norms", "lamb_update", "sum_of_squares", "fill", "all_gather",
+// "reduce_scatter", "all_reduce", "exchange". Their extents:
+//   elementwise, optimizers, sum_of_squares, fill: work = elements
 //   norms: work = elements of x, width = of a row; rotary: work = elements, width = of a head
 //   attention: work = tokens x heads, width = of a head, depth = tokens of a sequence
 //   cross_entropy: work = logits, width = vocabulary; embedding: work = tokens x hidden, width = hidden
@@ -44,8 +45,8 @@ class CostModel {
   /// nodes hierarchically: within the node S, then between nodes S over the ranks of a node at the network's rate.
   Seconds collective(CollectiveKind kind, Bytes bytes) const;
 
-  /// AdamW on so many parameters: measured, else the bytes of master weights, moments, gradients and weights (28 a
-  /// parameter in fp32: reads p, g, m, v, writes p, m, v).
+  /// The optimizer on so many parameters: measured, else the bytes of master weights, moments, gradients and weights
+  /// (AdamW in fp32 28 a parameter: reads p, g, m, v, writes p, m, v; with one moment 20). LAMB: its last pass.
   Seconds update(Elements parameters, DType compute) const;
 
   /// A task of the plan. Programs are looked up by index, so their times are computed once.
@@ -64,6 +65,7 @@ class CostModel {
   FlopsPerSecond peak(DType dtype) const;
   Seconds link_time(Bytes bytes) const;
   Seconds memory_time(Bytes bytes) const;
+  Seconds moments(Elements parameters, DType compute) const;
   Seconds state_task(const Plan& plan, const Task& task, const StateWork& work) const;
 
   TrainingSpec training_;

@@ -64,20 +64,24 @@ struct Access {
 };
 
 enum class TaskKind {
-  kLoad,        ///< init: fills parameters (and master weights) of a group, this rank's shard or all of it
-  kFill,        ///< init: zeroes moments, writes the rotary table
-  kInput,       ///< the next micro-batch's tokens and labels; with the first of a step its scalars
-  kGather,      ///< all-gather of shards into a gathered buffer (stage 3) or in place after the update (stages 1, 2)
-  kRelease,     ///< stage 3: a gathered group is dropped
-  kForward,     ///< a unit's forward program
-  kLoss,        ///< the last unit: forward, loss and backward in one program; in eval without the backward
-  kBackward,    ///< a unit's backward program, recomputing first where it is to
-  kReduce,      ///< reduce-scatter or all-reduce of gradients
-  kNorm,        ///< partial sum of squares over this rank's shards
-  kGatherNorm,  ///< all ranks' partial sums and losses
-  kFinishNorm,  ///< gradient norm, clip factor, found_inf, loss
-  kUpdate,      ///< the optimizer over a sub-group
-  kSave,        ///< save: hands this rank's shards of a group to the checkpoint writer
+  kLoad,         ///< init: fills parameters (and master weights) of a group, this rank's shard or all of it
+  kFill,         ///< init: zeroes moments, writes the rotary table
+  kInput,        ///< the next micro-batch's tokens and labels; with the first of a step its scalars
+  kGather,       ///< all-gather of shards into a gathered buffer (stage 3) or in place after the update (stages 1, 2)
+  kRelease,      ///< stage 3: a gathered group is dropped
+  kForward,      ///< a unit's forward program
+  kLoss,         ///< the last unit: forward, loss and backward in one program; in eval without the backward
+  kBackward,     ///< a unit's backward program, recomputing first where it is to
+  kReduce,       ///< reduce-scatter or all-reduce of gradients
+  kNorm,         ///< partial sum of squares over this rank's shards
+  kGatherNorm,   ///< all ranks' partial sums and losses
+  kFinishNorm,   ///< gradient norm, clip factor, found_inf, loss
+  kMoments,      ///< LAMB: the moments of a sub-group
+  kTensorNorms,  ///< LAMB: sums of squares of parameters and directions, per tensor, over this rank's shards
+  kGatherTensorNorms,  ///< LAMB: all ranks' sums
+  kTrustRatios,        ///< LAMB: the factor of each tensor's update
+  kUpdate,             ///< the optimizer over a sub-group
+  kSave,               ///< save: hands this rank's shards of a group to the checkpoint writer
 };
 template <>
 inline constexpr auto kNamesOf<TaskKind> =
@@ -93,6 +97,10 @@ inline constexpr auto kNamesOf<TaskKind> =
                                                           {TaskKind::kNorm, "norm"},
                                                           {TaskKind::kGatherNorm, "gather-norm"},
                                                           {TaskKind::kFinishNorm, "finish-norm"},
+                                                          {TaskKind::kMoments, "moments"},
+                                                          {TaskKind::kTensorNorms, "tensor-norms"},
+                                                          {TaskKind::kGatherTensorNorms, "gather-tensor-norms"},
+                                                          {TaskKind::kTrustRatios, "trust-ratios"},
                                                           {TaskKind::kUpdate, "update"},
                                                           {TaskKind::kSave, "save"}});
 
@@ -164,11 +172,14 @@ struct UpdatePiece {
   bool whole_group = false;      ///< stage 0: [begin, end) counts elements of the whole padded group
 };
 
-/// kUpdate: a sub-group. kNorm: all pieces whose squares are summed. kLoad, kFill, kSave: one group.
+/// kMoments, kUpdate: a sub-group. kNorm, kTensorNorms: all pieces whose squares are summed. kLoad, kFill, kSave: one
+/// group.
 struct StateWork {
   std::vector<UpdatePiece> pieces;
   BufferId scalars = kNoBuffer;
   BufferId norm_partials = kNoBuffer;  ///< kNorm, kGatherNorm, kFinishNorm
+  BufferId tensor_norms = kNoBuffer;   ///< kTensorNorms, kGatherTensorNorms, kTrustRatios: [rank][parameter]
+  BufferId trust_ratios = kNoBuffer;   ///< kTrustRatios, kUpdate of LAMB: [parameter]
 };
 
 /// kInput, kRelease, kFill of the rotary table and others that need no more than buffers.
@@ -241,8 +252,12 @@ struct Plan {
 /// The name of the always-live buffer with what changes from step to step.
 constexpr std::string_view kStepScalars = "step scalars";
 /// Bytes planned for it; the runtime's struct must fit.
-constexpr Bytes kStepScalarsBytes{192};
+constexpr Bytes kStepScalarsBytes{256};
 /// One entry a rank in the buffer "norm partials": sum of squares (double), loss (double).
 constexpr Bytes kNormPartialBytes{16};
+/// One entry a rank and parameter in the buffer "tensor norms": sums of squares of parameter and direction (doubles).
+constexpr Bytes kTensorNormBytes{16};
+/// One entry a parameter in the buffer "trust ratios" (double).
+constexpr Bytes kTrustRatioBytes{8};
 
 }  // namespace zeroplan::planner

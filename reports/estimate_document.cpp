@@ -172,7 +172,7 @@ std::string_view fit_word(std::uint64_t need, std::uint64_t budget) {
 Json states_json(planner::Framework framework, const StatesRow& row) {
   Json parts = Json::array();
   for (const simulator::StatePart& p : row.parts.parts) {
-    parts.push_back({{"name", p.name}, {"tier", simulator::to_string(p.tier)}, {"bytes", p.bytes.count()}});
+    parts.push_back({{"name", p.name}, {"tier", planner::name_of(p.tier)}, {"bytes", p.bytes.count()}});
   }
   return {{"framework", planner::name_of(framework)},
           {"stage", row.strategy.stage},

@@ -21,10 +21,6 @@ using simulator::FrameworkSearch;
 constexpr std::size_t kRejectedListed = 20;
 constexpr std::size_t kHoldersNamed = 3;
 
-Json limit_json(const planner::FitResult& fit) {
-  return fit.limit ? Json(planner::name_of(*fit.limit)) : Json(nullptr);
-}
-
 /// Holders of the peak; where there is none, the states of the tier.
 Json holders_json(const FrameworkPlan& plan, simulator::Tier tier) {
   Json holders = Json::array();

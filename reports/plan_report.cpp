@@ -15,10 +15,6 @@ using planner::Verdict;
 
 constexpr std::array<Tier, planner::kTierCount> kTiers = {Tier::kDevice, Tier::kHost, Tier::kDisk};
 
-Json limit_json(const planner::FitResult& fit) {
-  return fit.limit ? Json(planner::name_of(*fit.limit)) : Json(nullptr);
-}
-
 Json tier_json(const planner::Plan& plan, Tier tier) {
   const planner::TierPlan& t = plan.tier(tier);
   const planner::Machine& machine = plan.machine;
@@ -95,6 +91,10 @@ std::string tier_line(const PlanChoice& choice, Tier tier) {
 }
 
 }  // namespace
+
+Json limit_json(const planner::FitResult& fit) {
+  return fit.limit ? Json(planner::name_of(*fit.limit)) : Json(nullptr);
+}
 
 Json tiers_json(const planner::Plan& plan) {
   Json tiers = Json::object();

@@ -12,6 +12,9 @@ Json tiers_json(const planner::Plan& plan);
 /// `strategy`: every decision, and the facts of the run that users take for decisions.
 Json strategy_json(const planner::TrainingSpec& training, const planner::Strategy& strategy);
 
+/// `limit`: the tier that a run does not fit, or null.
+Json limit_json(const planner::FitResult& fit);
+
 /// `predicted`: step, tokens/s, communication that is not hidden.
 Json predicted_json(const planner::RunRecord& record);
 

@@ -18,7 +18,7 @@ using planner::Machine;
 using planner::OpPoint;
 
 /// How much is measured.
-struct Extent {
+struct MeasuringEffort {
   Effort effort;
   Flops most_flops;
   std::uint64_t most_work;
@@ -28,7 +28,7 @@ struct Extent {
   int switches;
 };
 
-Extent extent_of(bool quick) {
+MeasuringEffort measuring_effort(bool quick) {
   if (quick) {
     return {{5, Seconds(5e-4)},      Flops(300'000'000),      1u << 19, 1u << 21,
             std::uint64_t{64} << 20, std::uint64_t{64} << 20, 51};
@@ -65,7 +65,7 @@ void summarise(Machine& machine) {
 }  // namespace
 
 Machine calibrate(const CalibrateOptions& options) {
-  const Extent extent = extent_of(options.quick);
+  const MeasuringEffort extent = measuring_effort(options.quick);
   const std::uint64_t cores = usable_cores();
   Machine machine;
   machine.name = "measured cpu";

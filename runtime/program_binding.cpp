@@ -105,19 +105,21 @@ class ProgramBinder {
     const OperandView d_out = read(op, 1);
     const OperandView table = write(op, 0);
     const OperandView positions = write(op, 1);
-    return kernels::EmbeddingBackward{.dtype = d_out.dtype,
-                                      .gradient_dtype = table.dtype,
-                                      .tokens = d_out.rows,
-                                      .width = d_out.columns,
-                                      .sequence_length = seq(),
-                                      .vocabulary = table.rows,
-                                      .positions = positions.rows,
-                                      .ids = read(op, 0).as<std::int32_t>(),
-                                      .d_out = d_out.data,
-                                      .d_token_table = table.data,
-                                      .d_position_table = positions.data,
-                                      .accumulate = op.accumulate,
-                                      .accumulate_position = op.accumulate_gradient};
+    return kernels::EmbeddingBackward{
+        .dtype = d_out.dtype,
+        .gradient_dtype = table.dtype,
+        .tokens = d_out.rows,
+        .width = d_out.columns,
+        .sequence_length = seq(),
+        .vocabulary = table.rows,
+        .positions = positions.rows,
+        .ids = read(op, 0).as<std::int32_t>(),
+        .d_out = d_out.data,
+        .d_token_table = table.data,
+        .d_position_table = positions.data,
+        .accumulate = op.accumulate,
+        .accumulate_position = op.accumulate_gradient,
+        .workspace = workspace(op, write(op, 2), embedding_backward_workspace_bytes(d_out.rows, table.dtype))};
   }
 
   BoundOp layer_norm_forward(const Op& op) const {
@@ -202,7 +204,8 @@ class ProgramBinder {
         .y = y.data,
         .y_stride = y.stride,
         .accumulate = op.accumulate,
-        .workspace = workspace(op, write(op, 1), linear_forward_workspace_bytes(x.columns, y.columns))};
+        .workspace =
+            workspace(op, write(op, 1), linear_forward_workspace_bytes(x.rows, x.columns, y.columns, y.dtype))};
   }
 
   BoundOp linear_backward_input(const Op& op) const {
@@ -220,7 +223,8 @@ class ProgramBinder {
         .d_x = d_x.data,
         .d_x_stride = d_x.stride,
         .accumulate = op.accumulate,
-        .workspace = workspace(op, write(op, 1), linear_backward_input_workspace_bytes(d_x.columns, d_y.columns))};
+        .workspace = workspace(op, write(op, 1),
+                               linear_backward_input_workspace_bytes(d_y.rows, d_x.columns, d_y.columns, d_x.dtype))};
   }
 
   BoundOp linear_backward_weight(const Op& op) const {
@@ -242,8 +246,9 @@ class ProgramBinder {
         .d_bias = write(op, 1).data,
         .accumulate = op.accumulate_gradient,
         .accumulate_bias = op.accumulate_gradient,
-        .workspace = workspace(op, write(op, 2),
-                               linear_backward_weight_workspace_bytes(d_y.rows, x.columns, d_y.columns, layout_))};
+        .workspace = workspace(
+            op, write(op, 2),
+            linear_backward_weight_workspace_bytes(d_y.rows, x.columns, d_y.columns, layout_, d_weight.dtype))};
   }
 
   BoundOp rotary(const Op& op, bool inverse) const {

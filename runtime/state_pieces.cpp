@@ -30,6 +30,7 @@ StatePiece resolve_piece(const planner::Plan& plan, const planner::UpdatePiece& 
   const planner::Precision precision = plan.training.precision;
   StatePiece result;
   result.count = count.count();
+  result.group_begin = counts_whole ? begin : group.shard * rank + begin;
   result.parameter_dtype = planner::compute_dtype(precision);
   result.parameters =
       inside(plan, arenas, piece.parameters, first(piece.parameters_are_shard), count, result.parameter_dtype);

@@ -11,6 +11,7 @@ namespace zeroplan::runtime {
 /// A range of elements of one group with the addresses of its first element in every state.
 struct StatePiece {
   std::size_t count = 0;
+  Elements group_begin;  ///< element of the padded group at which it begins
   DType parameter_dtype = DType::kFp32;
   std::byte* parameters = nullptr;
   std::byte* gradients = nullptr;

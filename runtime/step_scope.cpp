@@ -3,18 +3,18 @@
 namespace zeroplan::runtime {
 namespace {
 
-thread_local bool inside = false;
+thread_local bool inside_step = false;
 
 }  // namespace
 
 bool is_inside_training_step() {
-  return inside;
+  return inside_step;
 }
 TrainingStepScope::TrainingStepScope() {
-  inside = true;
+  inside_step = true;
 }
 TrainingStepScope::~TrainingStepScope() {
-  inside = false;
+  inside_step = false;
 }
 
 }  // namespace zeroplan::runtime

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/adamw.h"
 #include "kernels/ranges.h"
 #include "runtime/rotary_settings.h"
+#include "runtime/update_bodies.h"
 
 namespace zeroplan::runtime {
 namespace {
@@ -24,12 +24,6 @@ static_assert(Bytes(sizeof(kernels::StepScalars)) <= planner::kStepScalarsBytes)
 
 Channel channel_of(const Task& task) {
   return task.lane == planner::Lane::kGather ? Channel::kGather : Channel::kReduce;
-}
-
-kernels::StepScalars* scalars_at(const TaskContext& context, planner::BufferId buffer) {
-  if (buffer == planner::kNoBuffer) return nullptr;
-  ZP_CHECK(context.arenas.size(buffer) >= Bytes(sizeof(kernels::StepScalars)));
-  return reinterpret_cast<kernels::StepScalars*>(context.arenas.address(buffer));
 }
 
 NormPartial* partials_at(const TaskContext& context, planner::BufferId buffer) {
@@ -131,18 +125,17 @@ class NormBody final : public TaskBody {
   std::vector<StatePiece> pieces_;
 };
 
-class GatherNormBody final : public TaskBody {
+/// Every rank's bytes come to all, on the lane of reductions.
+class GatherBytesBody final : public TaskBody {
  public:
-  GatherNormBody(const TaskContext& context, const Task& task)
-      : channel_(channel_of(task)), collectives_(context.collectives) {
-    NormPartial* all = partials_at(context, std::get<planner::StateWork>(task.work).norm_partials);
+  GatherBytesBody(const TaskContext& context, void* all, std::uint64_t bytes_of_rank)
+      : collectives_(context.collectives) {
     call_.dtype = DType::kUint8;
-    call_.pieces.push_back({all, all, sizeof(NormPartial), 0, sizeof(NormPartial)});
+    call_.pieces.push_back({all, all, bytes_of_rank, 0, bytes_of_rank});
   }
-  void run(const StepPosition&) override { collectives_.all_gather(channel_, call_); }
+  void run(const StepPosition&) override { collectives_.all_gather(Channel::kReduce, call_); }
 
  private:
-  Channel channel_;
   Collectives& collectives_;
   CollectiveCall call_;
 };
@@ -172,38 +165,6 @@ class FinishNormBody final : public TaskBody {
   kernels::StepScalars* scalars_;
   const NormPartial* partials_;
   std::vector<double> sums_;
-};
-
-class UpdateBody final : public TaskBody {
- public:
-  UpdateBody(const TaskContext& context, const planner::StateWork& work) : workers_(context.workers) {
-    for (const planner::UpdatePiece& piece : work.pieces) {
-      const StatePiece p = resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false);
-      ZP_CHECK(p.moments.size() == 2);
-      kernels::AdamW call;
-      call.gradient_dtype = p.parameter_dtype;
-      call.count = p.count;
-      call.gradient = p.gradients;
-      call.first_moment = reinterpret_cast<float*>(p.moments[0]);
-      call.second_moment = reinterpret_cast<float*>(p.moments[1]);
-      call.scalars = scalars_at(context, work.scalars);
-      if (p.master != nullptr) {
-        call.parameter = p.master;
-        call.copy_dtype = p.parameter_dtype;
-        call.parameter_copy = p.parameters;
-      } else {
-        call.parameter = reinterpret_cast<float*>(p.parameters);
-      }
-      calls_.push_back(call);
-    }
-  }
-  void run(const StepPosition&) override {
-    for (const kernels::AdamW& call : calls_) kernels::cpu::adamw(call, workers_);
-  }
-
- private:
-  kernels::Workers& workers_;
-  std::vector<kernels::AdamW> calls_;
 };
 
 class InputBody final : public TaskBody {
@@ -273,6 +234,16 @@ class GroupBody final : public TaskBody {
 
 }  // namespace
 
+kernels::StepScalars* scalars_at(const TaskContext& context, planner::BufferId buffer) {
+  if (buffer == planner::kNoBuffer) return nullptr;
+  ZP_CHECK(context.arenas.size(buffer) >= Bytes(sizeof(kernels::StepScalars)));
+  return reinterpret_cast<kernels::StepScalars*>(context.arenas.address(buffer));
+}
+
+std::unique_ptr<TaskBody> make_gather_body(const TaskContext& context, void* all, std::uint64_t bytes_of_rank) {
+  return std::make_unique<GatherBytesBody>(context, all, bytes_of_rank);
+}
+
 std::unique_ptr<TaskBody> make_task_body(const TaskContext& context, const planner::Step& step, const Task& task) {
   switch (task.kind) {
     case TaskKind::kForward:
@@ -285,11 +256,16 @@ std::unique_ptr<TaskBody> make_task_body(const TaskContext& context, const plann
     case TaskKind::kNorm:
       return std::make_unique<NormBody>(context, std::get<planner::StateWork>(task.work));
     case TaskKind::kGatherNorm:
-      return std::make_unique<GatherNormBody>(context, task);
+      return make_gather_body(context, partials_at(context, std::get<planner::StateWork>(task.work).norm_partials),
+                              sizeof(NormPartial));
     case TaskKind::kFinishNorm:
       return std::make_unique<FinishNormBody>(context, std::get<planner::StateWork>(task.work));
+    case TaskKind::kMoments:
+    case TaskKind::kTensorNorms:
+    case TaskKind::kGatherTensorNorms:
+    case TaskKind::kTrustRatios:
     case TaskKind::kUpdate:
-      return std::make_unique<UpdateBody>(context, std::get<planner::StateWork>(task.work));
+      return make_update_body(context, task);
     case TaskKind::kInput:
       return std::make_unique<InputBody>(context, std::get<planner::BufferWork>(task.work), step.is_training());
     case TaskKind::kFill:

@@ -43,6 +43,10 @@ struct TaskContext {
   TaskHooks& hooks;
 };
 
+/// The step scalars in a buffer; null for kNoBuffer.
+kernels::StepScalars* scalars_at(const TaskContext& context, planner::BufferId buffer);
+/// Gathers what every rank wrote into its part of `all`, ranks x bytes, at the rank's place, on the lane of reductions.
+std::unique_ptr<TaskBody> make_gather_body(const TaskContext& context, void* all, std::uint64_t bytes_of_rank);
 /// \throws Error{kInvalidInput, kUnsupported}
 std::unique_ptr<TaskBody> make_task_body(const TaskContext& context, const planner::Step& step,
                                          const planner::Task& task);

@@ -26,15 +26,35 @@ void refuse_what_is_missing(const planner::Plan& plan) {
            "export the decisions instead: zeroplan tune --export deepspeed=ds_config.json");
   }
   const planner::TrainingSpec& training = plan.training;
-  if (training.precision != planner::Precision::kFp32) {
-    refuse(fmt::format("precision {}: this runtime trains in fp32", planner::name_of(training.precision)),
-           "make the plan with --precision fp32");
+  if (training.precision == planner::Precision::kAmp) {
+    refuse(fmt::format("precision {}: this runtime trains in fp32, bf16, bf16-mixed and fp16-mixed",
+                       planner::name_of(training.precision)),
+           "make the plan with --precision bf16-mixed");
   }
-  if (training.optimizer != planner::OptimizerKind::kAdamW) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("optimizer {}: this runtime has adamw", planner::name_of(training.optimizer)))
-        .hint("make the plan with --optimizer adamw");
+  const bool has_narrow_states = training.precision == planner::Precision::kBf16;
+  if (has_narrow_states && training.optimizer == planner::OptimizerKind::kLamb) {
+    refuse("precision bf16: lamb needs fp32 weights and moments", "make the plan with --precision bf16-mixed");
   }
+}
+
+/// A schedule that raises beta1 to 1 would end in divisions by zero. \param last  number of the last update
+void refuse_growing_momentum(const Schedule& schedule, std::uint64_t last, planner::OptimizerKind optimizer) {
+  const auto momenta = schedule.momenta(last);
+  if (!momenta || !has_betas(optimizer) || momenta->beta1 < 1) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--schedule: beta1 would be {} in update {}, expected less than 1", momenta->beta1, last + 1))
+      .at({.key = "--schedule-args", .value = "decay_mom_rate"})
+      .hint("lower decay_mom_rate or --steps, or set cycle_momentum=false");
+}
+
+Error no_scale_left(const StepReport& report) {
+  return Error(ErrorCode::kInvalidInput,
+               fmt::format("step {}: the gradient overflowed fp16 and the loss scale is already at its minimum, {:g}",
+                           report.step, report.loss_scale))
+      .at({.key = "--min-loss-scale", .value = fmt::format("{:g}", report.loss_scale)})
+      .hint(
+          "make the plan with --precision bf16-mixed or fp32; or look for numbers in data or weights that are not "
+          "finite, or lower --lr");
 }
 
 }  // namespace
@@ -85,14 +105,20 @@ class Trainer::Hooks final : public TaskHooks {
   void load(const GroupState& group) override { fill_group(trainer_.plan_, group, trainer_.weights_); }
   void save(const GroupState& group) override { trainer_.writer_->add(rank_, group); }
   void finished(const StepPosition& position, const kernels::StepScalars& scalars) override {
+    // A scale that cannot shrink ends the run where the updates are reported; until then it stays.
+    if (trainer_.scales_loss()) static_cast<void>(scaler().update(scalars.found_inf != 0));
     if (rank_ == trainer_.ranks_->first_rank()) trainer_.reports_->put(position.update, scalars);
   }
 
  private:
+  LossScaler& scaler() const { return trainer_.rank_scalers_[rank_]; }
+
   void set_scalars(std::uint64_t update, kernels::StepScalars& scalars) const {
     const auto applied = static_cast<std::uint64_t>(scalars.optimizer_step);
     scalars.learning_rate = trainer_.schedule_.rate(applied);
-    if (const auto momenta = trainer_.schedule_.momenta(applied)) {
+    trainer_.settings_.optimizer.apply(scalars);
+    const auto momenta = trainer_.schedule_.momenta(applied);
+    if (momenta && has_betas(trainer_.plan_.training.optimizer)) {
       scalars.beta1 = momenta->beta1;
       scalars.beta2 = momenta->beta2;
     }
@@ -100,6 +126,10 @@ class Trainer::Hooks final : public TaskHooks {
     scalars.max_grad_norm = trainer_.settings_.max_grad_norm;
     scalars.valid_tokens = trainer_.batches_.valid_labels(update);
     scalars.inverse_valid_tokens = scalars.valid_tokens > 0 ? 1 / static_cast<double>(scalars.valid_tokens) : 0;
+    if (trainer_.scales_loss()) {
+      scalars.loss_scale = scaler().scale();
+      scalars.inverse_loss_scale = 1 / scalars.loss_scale;
+    }
     scalars.loss_sum = 0;
     scalars.found_inf = 0;
   }
@@ -115,8 +145,11 @@ Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const
       batches_(batches),
       weights_(weights),
       schedule_(schedule),
+      scaler_(settings.loss_scale),
+      rank_scalers_(plan.partition.ranks, scaler_),
       processes_(processes) {
   refuse_what_is_missing(plan);
+  if (settings.steps > 0) refuse_growing_momentum(schedule, settings.steps - 1, plan.training.optimizer);
   std::optional<Checkpoint> checkpoint;
   if (settings_.checkpoint_dir && is_leader())
     prepare_checkpoint_directory(*settings_.checkpoint_dir, settings_.resume, checkpoint_bytes(plan));
@@ -143,6 +176,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   }
   done_ = checkpoint.manifest().updates;
   last_loss_ = checkpoint.manifest().loss;
+  if (!scales_loss() || !checkpoint.manifest().loss_scaler) return;
+  scaler_.restore(*checkpoint.manifest().loss_scaler);
+  for (LossScaler& scaler : rank_scalers_) scaler = scaler_;
 }
 
 Trainer::~Trainer() = default;
@@ -234,11 +270,14 @@ void Trainer::report_step(const kernels::StepScalars& scalars, double step_s, co
   report.learning_rate = scalars.learning_rate;
   report.grad_norm = scalars.grad_norm;
   report.skipped = scalars.found_inf != 0;
+  report.loss_scale = scalars.loss_scale;
+  report.scales_loss = scales_loss();
   report.step_s = step_s;
   report.tokens_per_s = static_cast<double>(plan_.tokens_per_update()) / report.step_s;
   last_loss_ = report.loss;
   step_times_.push_back(report.step_s);
   on_step(report);
+  if (scales_loss() && !scaler_.update(report.skipped)) throw no_scale_left(report);
 }
 
 std::filesystem::path Trainer::save() {
@@ -248,6 +287,7 @@ std::filesystem::path Trainer::save() {
   manifest.optimizer_step = ranks_->executor(0).scalars().optimizer_step;
   manifest.seed = settings_.seed;
   manifest.loss = last_loss_;
+  if (scales_loss()) manifest.loss_scaler = scaler_.state();
   const std::filesystem::path directory = *settings_.checkpoint_dir;
   std::unique_ptr<CheckpointFolder> folder;
   if (is_leader()) folder = std::make_unique<CheckpointFolder>(plan_, directory, manifest);

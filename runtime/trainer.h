@@ -12,6 +12,8 @@
 #include "planner/run_record.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/batches.h"
+#include "runtime/optimizer/loss_scaler.h"
+#include "runtime/optimizer/optimizer_settings.h"
 #include "runtime/optimizer/schedule.h"
 #include "runtime/rank_set.h"
 #include "runtime/weights/weight_source.h"
@@ -28,7 +30,9 @@ struct TrainSettings {
   std::uint64_t checkpoint_every = 0;  ///< 0: only at the end
   std::uint64_t keep = 0;              ///< 0: all
   bool resume = false;
-  bool poison = false;  ///< test: see ExecutorOptions
+  LossScaleSettings loss_scale;  ///< fp16-mixed only
+  bool poison = false;           ///< test: see ExecutorOptions
+  OptimizerSettings optimizer;
 };
 
 /// What one update gave.
@@ -39,7 +43,9 @@ struct StepReport {
   double grad_norm = 0;
   double step_s = 0;
   double tokens_per_s = 0;
-  bool skipped = false;  ///< the gradient was not finite
+  bool skipped = false;   ///< the gradient was not finite
+  double loss_scale = 1;  ///< under which the gradient was made
+  bool scales_loss = false;
 };
 
 struct TrainSummary {
@@ -102,12 +108,15 @@ class Trainer {
   void report_step(const kernels::StepScalars& scalars, double step_s, const OnStep& on_step);
   std::filesystem::path save();
   void measure_memory(TrainSummary& summary) const;
+  bool scales_loss() const { return plan_.training.precision == planner::Precision::kFp16Mixed; }
 
   const planner::Plan& plan_;
   TrainSettings settings_;
   const Batches& batches_;
   const WeightSource& weights_;
   const Schedule& schedule_;
+  LossScaler scaler_;                     ///< after `done_` updates
+  std::vector<LossScaler> rank_scalers_;  ///< after the updates that each rank has done
   ProcessGroup* processes_;
   std::unique_ptr<Reports> reports_;
   std::unique_ptr<RankSet> ranks_;

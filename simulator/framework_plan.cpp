@@ -58,7 +58,7 @@ double excess(const planner::Machine& machine, const FrameworkPlan& plan) {
 }
 
 /// A change of a run, to be tried.
-struct Change {
+struct TriedChange {
   FrameworkRun run;
   Strategy strategy;
 };
@@ -77,10 +77,10 @@ Json difference(const FrameworkRun& before, const Strategy& old, const Framework
   return change;
 }
 
-std::vector<Change> changes_to_try(const FrameworkRun& run, const Strategy& s) {
-  std::vector<Change> changes;
+std::vector<TriedChange> changes_to_try(const FrameworkRun& run, const Strategy& s) {
+  std::vector<TriedChange> changes;
   const auto with = [&](auto&& edit) {
-    Change change{run, s};
+    TriedChange change{run, s};
     edit(change.run, change.strategy);
     changes.push_back(std::move(change));
   };
@@ -165,7 +165,7 @@ FrameworkPlan plan_framework(const FrameworkRun& run, const Strategy& strategy) 
 std::vector<FrameworkAlternative> framework_alternatives(const FrameworkRun& run, const FrameworkPlan& plan) {
   std::vector<FrameworkAlternative> fitting;
   std::vector<std::pair<double, FrameworkAlternative>> others;
-  for (const Change& change : changes_to_try(run, plan.strategy)) {
+  for (const TriedChange& change : changes_to_try(run, plan.strategy)) {
     FrameworkAlternative alternative;
     alternative.change = difference(run, plan.strategy, change.run, change.strategy);
     if (alternative.change.empty()) continue;

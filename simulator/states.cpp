@@ -76,18 +76,6 @@ struct Sums {
 
 }  // namespace
 
-std::string_view to_string(Tier tier) {
-  switch (tier) {
-    case Tier::kDevice:
-      return "device";
-    case Tier::kHost:
-      return "host";
-    case Tier::kDisk:
-      return "disk";
-  }
-  return "?";
-}
-
 Elements TrainedParameters::adapter_elements() const {
   Elements sum;
   for (const Adapter& a : adapters) sum += Elements(rank) * detail::checked_mul(a.inputs + a.outputs, a.copies);
@@ -115,7 +103,7 @@ bool is_block_linear(const Model& model, const Parameter& parameter) {
 bool matches_any(std::string_view dotted_name, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
     const std::size_t parts = static_cast<std::size_t>(std::count(pattern.begin(), pattern.end(), '.')) + 1;
-    const std::vector<std::string> names = split(dotted_name, '.');
+    const std::vector<std::string> names = zeroplan::split(dotted_name, '.');
     for (std::size_t first = 0; first + parts <= names.size(); ++first) {
       const std::string window =
           fmt::format("{}", fmt::join(names.begin() + static_cast<std::ptrdiff_t>(first),

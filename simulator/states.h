@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "models/model.h"
+#include "planner/plan.h"
 #include "planner/strategy.h"
 #include "planner/training_spec.h"
 
 namespace zeroplan::simulator {
 
-enum class Tier { kDevice, kHost, kDisk };
-std::string_view to_string(Tier tier);
+using planner::Tier;
 
 /// Two numbers of a low-rank adapter beside a linear layer: it adds rank x (inputs + outputs) trainable elements.
 struct Adapter {

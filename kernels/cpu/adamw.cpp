@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace zeroplan::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-template <class T, class Copied>
+template <class T>
 void update_as(const AdamW& args, IndexRange range) {
   const F32 d;
   const StepScalars& s = *args.scalars;
@@ -28,7 +28,6 @@ void update_as(const AdamW& args, IndexRange range) {
   const VF epsilon = hn::Set(d, static_cast<float>(s.epsilon));
   const VF step = hn::Set(d, static_cast<float>(s.learning_rate / s.bias_correction1));
   const T* gradient = static_cast<const T*>(args.gradient);
-  Copied* copied = static_cast<Copied*>(args.parameter_copy);
   for_vectors(range.begin, range.end, [&](std::size_t i, auto size) HWY_ATTR {
     const VF g = hn::Mul(load(gradient + i, size), gradient_factor);
     VF p = load(args.parameter + i, size);
@@ -42,16 +41,12 @@ void update_as(const AdamW& args, IndexRange range) {
     store(p, args.parameter + i, size);
     store(m, args.first_moment + i, size);
     store(v, args.second_moment + i, size);
-    if (copied != nullptr) store(p, copied + i, size);
+    if (args.parameter_copy != nullptr) store_as(args.copy_dtype, p, args.parameter_copy, i, size);
   });
 }
 
 void adamw_range(const AdamW& args, IndexRange range) {
-  if (args.gradient_dtype == DType::kBf16) {
-    args.copy_dtype == DType::kBf16 ? update_as<Bf16, Bf16>(args, range) : update_as<Bf16, float>(args, range);
-  } else {
-    args.copy_dtype == DType::kBf16 ? update_as<float, Bf16>(args, range) : update_as<float, float>(args, range);
-  }
+  with_storage(args.gradient_dtype, [&]<class T>(T) { update_as<T>(args, range); });
 }
 
 }  // namespace HWY_NAMESPACE

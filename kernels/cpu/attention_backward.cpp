@@ -200,8 +200,7 @@ void backward_head(const AttentionBackward& args, std::size_t sequence, std::siz
 }
 
 void attention_backward_head(const AttentionBackward& args, std::size_t sequence, std::size_t kv_head) {
-  args.shape.dtype == DType::kBf16 ? backward_head<Bf16>(args, sequence, kv_head)
-                                   : backward_head<float>(args, sequence, kv_head);
+  with_storage(args.shape.dtype, [&]<class T>(T) { backward_head<T>(args, sequence, kv_head); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -40,7 +40,8 @@ HWY_INLINE Rows fetch(const float* from, std::size_t stride, std::size_t rows, s
   }
   return {buffer, step};
 }
-HWY_INLINE Rows fetch(const Bf16* from, std::size_t stride, std::size_t rows, std::size_t size, float* buffer) {
+template <class T>
+HWY_INLINE Rows fetch(const T* from, std::size_t stride, std::size_t rows, std::size_t size, float* buffer) {
   const std::size_t step = padded(size);
   for (std::size_t r = 0; r < rows; ++r) {
     for_vectors(0, size, [&](std::size_t i, auto part) HWY_ATTR {

@@ -144,8 +144,7 @@ void forward_block(const AttentionForward& args, std::size_t sequence, std::size
 
 void attention_forward_block(const AttentionForward& args, std::size_t sequence, std::size_t head,
                              std::size_t first_query) {
-  args.shape.dtype == DType::kBf16 ? forward_block<Bf16>(args, sequence, head, first_query)
-                                   : forward_block<float>(args, sequence, head, first_query);
+  with_storage(args.shape.dtype, [&]<class T>(T) { forward_block<T>(args, sequence, head, first_query); });
 }
 
 std::size_t attention_block() {

@@ -58,7 +58,7 @@ void rows_as(const CrossEntropy& args, IndexRange rows) {
 }
 
 void cross_entropy_rows(const CrossEntropy& args, IndexRange rows) {
-  args.dtype == DType::kBf16 ? rows_as<Bf16>(args, rows) : rows_as<float>(args, rows);
+  with_storage(args.dtype, [&]<class T>(T) { rows_as<T>(args, rows); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -43,10 +43,10 @@ void backward_as(const GatedSiluBackward& args, IndexRange range) {
 }
 
 void gated_silu_forward_range(const GatedSiluForward& args, IndexRange range) {
-  args.dtype == DType::kBf16 ? forward_as<Bf16>(args, range) : forward_as<float>(args, range);
+  with_storage(args.dtype, [&]<class T>(T) { forward_as<T>(args, range); });
 }
 void gated_silu_backward_range(const GatedSiluBackward& args, IndexRange range) {
-  args.dtype == DType::kBf16 ? backward_as<Bf16>(args, range) : backward_as<float>(args, range);
+  with_storage(args.dtype, [&]<class T>(T) { backward_as<T>(args, range); });
 }
 
 }  // namespace HWY_NAMESPACE

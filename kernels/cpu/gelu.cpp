@@ -49,10 +49,10 @@ void backward_as(const GeluBackward& args, IndexRange range) {
 }
 
 void gelu_forward_range(const GeluForward& args, IndexRange range) {
-  args.dtype == DType::kBf16 ? forward_as<Bf16>(args, range) : forward_as<float>(args, range);
+  with_storage(args.dtype, [&]<class T>(T) { forward_as<T>(args, range); });
 }
 void gelu_backward_range(const GeluBackward& args, IndexRange range) {
-  args.dtype == DType::kBf16 ? backward_as<Bf16>(args, range) : backward_as<float>(args, range);
+  with_storage(args.dtype, [&]<class T>(T) { backward_as<T>(args, range); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -21,8 +21,12 @@ struct GemmBlock {
   std::size_t columns = 0;  ///< not padded
   std::size_t first_inner = 0;
   std::size_t inner = 0;
-  bool adds = false;     ///< to C: a later block, or the caller accumulates
-  bool is_last = false;  ///< of the inner blocks: adds the bias
+  bool adds = false;      ///< to fp32 C: a later block, or the caller accumulates
+  bool is_first = false;  ///< of the inner blocks
+  bool is_last = false;   ///< of the inner blocks: adds the bias
+  std::size_t first_row = 0;
+  float* sums = nullptr;  ///< with 16-bit C: what the inner blocks before gave, [rows from first_row on, sums_stride]
+  std::size_t sums_stride = 0;
 };
 
 /// Rows of A packed at once on a worker's stack; a multiple of every target's tile rows.
@@ -71,11 +75,7 @@ void pack_b_as(const Gemm& args, const GemmBlock& block, IndexRange range, float
 }
 
 void pack_b(const Gemm& args, const GemmBlock& block, IndexRange range, float* packed) {
-  if (args.dtype == DType::kBf16) {
-    pack_b_as<Bf16>(args, block, range, packed);
-  } else {
-    pack_b_as<float>(args, block, range, packed);
-  }
+  with_storage(args.dtype, [&]<class T>(T) { pack_b_as<T>(args, block, range, packed); });
 }
 
 /// Packs rows [first, first + rows) of A as panels of kTileRows rows, zeros beyond the last row.
@@ -104,37 +104,53 @@ void pack_a_as(const Gemm& args, const GemmBlock& block, std::size_t first, std:
   }
 }
 
-/// One vector of C: set or added to, with the bias after the last block.
 template <class Size>
-HWY_INLINE void finish_vector(const Gemm& args, const GemmBlock& block, VF sum, float* c, std::size_t column,
-                              Size size) {
+HWY_INLINE VF with_bias(const Gemm& args, VF sum, std::size_t column, Size size) {
+  if (args.dtype == DType::kFp32) return hn::Add(sum, load(static_cast<const float*>(args.bias) + column, size));
+  if (args.dtype == DType::kBf16) return hn::Add(sum, load(static_cast<const Bf16*>(args.bias) + column, size));
+  return hn::Add(sum, load(static_cast<const Fp16*>(args.bias) + column, size));
+}
+
+/// One vector of C in row `row`: set or added to, with the bias after the last block.
+template <class Size>
+HWY_INLINE void finish_vector(const Gemm& args, const GemmBlock& block, VF sum, float* c, std::size_t,
+                              std::size_t column, Size size) {
   if (block.adds) sum = hn::Add(load(c, size), sum);
-  if (block.is_last && args.bias != nullptr) {
-    sum = hn::Add(sum, args.dtype == DType::kBf16 ? load(static_cast<const Bf16*>(args.bias) + column, size)
-                                                  : load(static_cast<const float*>(args.bias) + column, size));
+  if (block.is_last && args.bias != nullptr) sum = with_bias(args, sum, column, size);
+  store(sum, c, size);
+}
+/// Likewise in 16 bits: the blocks' sums stay in fp32 until the last one, and are rounded once.
+template <class C, class Size>
+HWY_INLINE void finish_vector(const Gemm& args, const GemmBlock& block, VF sum, C* c, std::size_t row,
+                              std::size_t column, Size size) {
+  float* sums = block.sums + (row - block.first_row) * block.sums_stride + (column - block.first_column);
+  if (!block.is_first) sum = hn::Add(load(sums, size), sum);
+  if (!block.is_last) {
+    store(sum, sums, size);
+    return;
   }
+  if (args.accumulate) sum = hn::Add(load(c, size), sum);
+  if (args.bias != nullptr) sum = with_bias(args, sum, column, size);
   store(sum, c, size);
 }
 
 /// C of `rows` x `columns` (of the block) from packed A and B.
-void multiply(const Gemm& args, const GemmBlock& block, IndexRange rows, IndexRange columns, const float* packed_b) {
+template <class C>
+void multiply_into(const Gemm& args, const GemmBlock& block, IndexRange rows, IndexRange columns,
+                   const float* packed_b) {
   HWY_ALIGN float packed_a[kGemmRowBlock * kGemmInnerBlock];
   const std::size_t lanes = hn::Lanes(F32());
   const std::size_t width = kTileVectors * lanes;
   const std::size_t last_column = std::min(columns.end, block.columns);
   for (std::size_t first = rows.begin; first < rows.end; first += kGemmRowBlock) {
     const std::size_t count = std::min(kGemmRowBlock, rows.end - first);
-    if (args.dtype == DType::kBf16) {
-      pack_a_as<Bf16>(args, block, first, count, packed_a);
-    } else {
-      pack_a_as<float>(args, block, first, count, packed_a);
-    }
+    with_storage(args.dtype, [&]<class T>(T) { pack_a_as<T>(args, block, first, count, packed_a); });
     for (std::size_t j = columns.begin; j < last_column; j += width) {
       const float* panel = packed_b + j * block.inner;
       for (std::size_t i = 0; i < count; i += kTileRows) {
         const std::size_t present = std::min<std::size_t>(kTileRows, count - i);
         const std::size_t column = block.first_column + j;
-        float* c = static_cast<float*>(args.c) + (first + i) * args.c_stride + column;
+        C* c = static_cast<C*>(args.c) + (first + i) * args.c_stride + column;
         // C is touched once per block: asked for now, it is there when the product is done.
         for (std::size_t r = 0; r < present; ++r) __builtin_prefetch(c + r * args.c_stride);
         VF sum[kTileRows][kTileVectors];
@@ -146,8 +162,9 @@ void multiply(const Gemm& args, const GemmBlock& block, IndexRange rows, IndexRa
 #pragma GCC unroll 4
             for (int v = 0; v < kTileVectors; ++v) {
               const std::size_t shift = static_cast<std::size_t>(v) * lanes;
-              finish_vector(args, block, sum[r][v], c + static_cast<std::size_t>(r) * args.c_stride + shift,
-                            column + shift, Whole());
+              const std::size_t row = static_cast<std::size_t>(r);
+              finish_vector(args, block, sum[r][v], c + row * args.c_stride + shift, first + i + row, column + shift,
+                            Whole());
             }
           }
           continue;
@@ -164,13 +181,17 @@ void multiply(const Gemm& args, const GemmBlock& block, IndexRange rows, IndexRa
         const std::size_t present_columns = std::min(width, last_column - j);
         for (std::size_t r = 0; r < present; ++r) {
           for_vectors(0, present_columns, [&](std::size_t at, auto size) HWY_ATTR {
-            finish_vector(args, block, hn::Load(F32(), edge + r * width + at), c + r * args.c_stride + at, column + at,
-                          size);
+            finish_vector(args, block, hn::Load(F32(), edge + r * width + at), c + r * args.c_stride + at,
+                          first + i + r, column + at, size);
           });
         }
       }
     }
   }
+}
+
+void multiply(const Gemm& args, const GemmBlock& block, IndexRange rows, IndexRange columns, const float* packed_b) {
+  with_storage(args.c_dtype, [&]<class C>(C) { multiply_into<C>(args, block, rows, columns, packed_b); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -184,34 +205,50 @@ namespace {
 HWY_EXPORT(pack_b);
 HWY_EXPORT(multiply);
 
+std::size_t padded_columns(const GemmBlock& block) {
+  return (block.columns + kGemmColumnPad - 1) / kGemmColumnPad * kGemmColumnPad;
+}
+
+/// C of the rows given and the block's columns from A and the packed B.
+void multiply_rows(const Gemm& args, const GemmBlock& block, IndexRange rows, const float* packed, Workers& workers) {
+  const std::size_t count = rows.end - rows.begin;
+  // Few rows: cut the columns instead.
+  if (count < kGemmRowGranule * static_cast<std::size_t>(workers.count())) {
+    workers.run_ranges(padded_columns(block), kGemmColumnPad, [&](IndexRange range) {
+      HWY_DYNAMIC_DISPATCH(multiply)(args, block, rows, range, packed);
+    });
+    return;
+  }
+  workers.run_ranges(count, kGemmRowGranule, [&](IndexRange range) {
+    const IndexRange part{rows.begin + range.begin, rows.begin + range.end};
+    HWY_DYNAMIC_DISPATCH(multiply)(args, block, part, IndexRange{0, padded_columns(block)}, packed);
+  });
+}
+
 }  // namespace
 
 void gemm(const Gemm& args, Workers& workers) {
-  require_storage(args.dtype);
-  require_fp32(args.c_dtype);
+  require_result(args.c_dtype, args.dtype);
   ZP_CHECK(args.k > 0);
   float* packed = static_cast<float*>(args.workspace);
   const std::size_t inner_block = gemm_inner_block(args.k);
+  const std::size_t row_block = gemm_row_block(args.m, args.k, args.c_dtype);
   for (std::size_t column = 0; column < args.n; column += kGemmColumnBlock) {
     GemmBlock block{.first_column = column, .columns = std::min<std::size_t>(kGemmColumnBlock, args.n - column)};
-    const std::size_t padded = (block.columns + kGemmColumnPad - 1) / kGemmColumnPad * kGemmColumnPad;
-    for (std::size_t inner = 0; inner < args.k; inner += inner_block) {
-      block.first_inner = inner;
-      block.inner = std::min(inner_block, args.k - inner);
-      block.adds = args.accumulate || inner > 0;
-      block.is_last = inner + inner_block >= args.k;
-      workers.run_ranges(padded, kGemmColumnPad, [&](IndexRange range) {
-        HWY_DYNAMIC_DISPATCH(pack_b)(args, block, range, packed);
-      });
-      // Few rows: cut the columns instead.
-      if (args.m < kGemmRowGranule * static_cast<std::size_t>(workers.count())) {
-        workers.run_ranges(padded, kGemmColumnPad, [&](IndexRange range) {
-          HWY_DYNAMIC_DISPATCH(multiply)(args, block, IndexRange{0, args.m}, range, packed);
+    block.sums = packed + gemm_packed_bytes(args.n, args.k).count() / sizeof(float);
+    block.sums_stride = std::min<std::size_t>(kGemmColumnBlock, args.n);
+    for (std::size_t row = 0; row < args.m; row += row_block) {
+      block.first_row = row;
+      for (std::size_t inner = 0; inner < args.k; inner += inner_block) {
+        block.first_inner = inner;
+        block.inner = std::min(inner_block, args.k - inner);
+        block.is_first = inner == 0;
+        block.adds = args.accumulate || inner > 0;
+        block.is_last = inner + inner_block >= args.k;
+        workers.run_ranges(padded_columns(block), kGemmColumnPad, [&](IndexRange range) {
+          HWY_DYNAMIC_DISPATCH(pack_b)(args, block, range, packed);
         });
-      } else {
-        workers.run_ranges(args.m, kGemmRowGranule, [&](IndexRange range) {
-          HWY_DYNAMIC_DISPATCH(multiply)(args, block, range, IndexRange{0, padded}, packed);
-        });
+        multiply_rows(args, block, IndexRange{row, std::min(args.m, row + row_block)}, packed, workers);
       }
     }
   }

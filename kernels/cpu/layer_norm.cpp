@@ -71,29 +71,30 @@ void backward_rows_as(const LayerNormBackward& args, IndexRange rows) {
   }
 }
 
-template <class T>
+template <class T, class Gradient>
 void backward_columns_as(const LayerNormBackward& args, IndexRange columns) {
   const F32 d;
   const T* x = static_cast<const T*>(args.x);
   const T* d_y = static_cast<const T*>(args.d_y);
-  sum_columns(args.rows, columns, static_cast<float*>(args.d_weight), args.accumulate_gradient,
+  sum_columns(args.rows, columns, static_cast<Gradient*>(args.d_weight), args.accumulate_gradient,
               [&](std::size_t r, std::size_t c, auto size) HWY_ATTR {
                 const VF centred = hn::Sub(load(x + r * args.width + c, size), hn::Set(d, args.mean[r]));
                 return hn::Mul(load(d_y + r * args.width + c, size), hn::Mul(centred, hn::Set(d, args.rstd[r])));
               });
   if (args.d_bias == nullptr) return;
-  sum_columns(args.rows, columns, static_cast<float*>(args.d_bias), args.accumulate_gradient,
+  sum_columns(args.rows, columns, static_cast<Gradient*>(args.d_bias), args.accumulate_gradient,
               [&](std::size_t r, std::size_t c, auto size) HWY_ATTR { return load(d_y + r * args.width + c, size); });
 }
 
 void layer_norm_rows(const LayerNormForward& args, IndexRange rows) {
-  args.dtype == DType::kBf16 ? forward_as<Bf16>(args, rows) : forward_as<float>(args, rows);
+  with_storage(args.dtype, [&]<class T>(T) { forward_as<T>(args, rows); });
 }
 void layer_norm_backward_rows(const LayerNormBackward& args, IndexRange rows) {
-  args.dtype == DType::kBf16 ? backward_rows_as<Bf16>(args, rows) : backward_rows_as<float>(args, rows);
+  with_storage(args.dtype, [&]<class T>(T) { backward_rows_as<T>(args, rows); });
 }
 void layer_norm_backward_columns(const LayerNormBackward& args, IndexRange columns) {
-  args.dtype == DType::kBf16 ? backward_columns_as<Bf16>(args, columns) : backward_columns_as<float>(args, columns);
+  with_result(args.dtype, args.gradient_dtype,
+              [&]<class T, class Gradient>(T, Gradient) { backward_columns_as<T, Gradient>(args, columns); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -117,8 +118,7 @@ void layer_norm_forward(const LayerNormForward& args, Workers& workers) {
 }
 
 void layer_norm_backward(const LayerNormBackward& args, Workers& workers) {
-  require_storage(args.dtype);
-  require_fp32(args.gradient_dtype);
+  require_result(args.gradient_dtype, args.dtype);
   ZP_CHECK(args.width > 0);
   workers.run_ranges(args.rows, 4, [&](IndexRange rows) {
     HWY_DYNAMIC_DISPATCH(layer_norm_backward_rows)(args, rows);

@@ -13,16 +13,17 @@ HWY_BEFORE_NAMESPACE();
 namespace zeroplan::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-template <class T>
+template <class T, class Gradient>
 void sum_as(const LinearBackwardWeight& args, IndexRange columns) {
   const T* d_y = static_cast<const T*>(args.d_y);
   const std::size_t stride = stride_or(args.d_y_stride, args.out);
-  sum_columns(args.tokens, columns, static_cast<float*>(args.d_bias), args.accumulate_bias,
+  sum_columns(args.tokens, columns, static_cast<Gradient*>(args.d_bias), args.accumulate_bias,
               [&](std::size_t r, std::size_t c, auto size) HWY_ATTR { return load(d_y + r * stride + c, size); });
 }
 
 void sum_bias(const LinearBackwardWeight& args, IndexRange columns) {
-  args.dtype == DType::kBf16 ? sum_as<Bf16>(args, columns) : sum_as<float>(args, columns);
+  with_result(args.dtype, args.gradient_dtype,
+              [&]<class T, class Gradient>(T, Gradient) { sum_as<T, Gradient>(args, columns); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -77,7 +78,6 @@ void linear_backward_input(const LinearBackwardInput& args, Workers& workers) {
 }
 
 void linear_backward_weight(const LinearBackwardWeight& args, Workers& workers) {
-  require_fp32(args.gradient_dtype);
   const bool out_in = args.layout == WeightLayout::kOutIn;
   const std::size_t x_stride = stride_or(args.x_stride, args.in);
   const std::size_t d_y_stride = stride_or(args.d_y_stride, args.out);

@@ -65,20 +65,23 @@ double squares_as(const T* x, IndexRange range) {
 }
 
 void add_range(const Add& args, IndexRange range) {
-  args.dtype == DType::kBf16 ? add_as<Bf16>(args, range) : add_as<float>(args, range);
+  with_storage(args.dtype, [&]<class T>(T) { add_as<T>(args, range); });
 }
 void scale_range(const Scale& args, IndexRange range) {
-  args.dtype == DType::kBf16 ? scale_as<Bf16>(args, range) : scale_as<float>(args, range);
+  with_storage(args.dtype, [&]<class T>(T) { scale_as<T>(args, range); });
 }
 void fill_range(const Fill& args, IndexRange range) {
-  args.dtype == DType::kBf16 ? fill_as<Bf16>(args, range) : fill_as<float>(args, range);
+  with_storage(args.dtype, [&]<class T>(T) { fill_as<T>(args, range); });
 }
 void convert_range(const Copy& args, IndexRange range) {
-  args.dtype == DType::kBf16 ? convert_as<Bf16, float>(args, range) : convert_as<float, Bf16>(args, range);
+  with_storage(args.dtype, [&]<class T>(T) {
+    with_storage(args.out_dtype, [&]<class Out>(Out) { convert_as<T, Out>(args, range); });
+  });
 }
 double squares_range(const SumOfSquares& args, IndexRange range) {
-  return args.dtype == DType::kBf16 ? squares_as(static_cast<const Bf16*>(args.x), range)
-                                    : squares_as(static_cast<const float*>(args.x), range);
+  double sum = 0;
+  with_storage(args.dtype, [&]<class T>(T) { sum = squares_as(static_cast<const T*>(args.x), range); });
+  return sum;
 }
 
 }  // namespace HWY_NAMESPACE

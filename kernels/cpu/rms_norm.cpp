@@ -57,12 +57,12 @@ void backward_rows_as(const RmsNormBackward& args, IndexRange rows) {
   }
 }
 
-template <class T>
+template <class T, class Gradient>
 void backward_columns_as(const RmsNormBackward& args, IndexRange columns) {
   const F32 d;
   const T* x = static_cast<const T*>(args.x);
   const T* d_y = static_cast<const T*>(args.d_y);
-  sum_columns(args.rows, columns, static_cast<float*>(args.d_weight), args.accumulate_gradient,
+  sum_columns(args.rows, columns, static_cast<Gradient*>(args.d_weight), args.accumulate_gradient,
               [&](std::size_t r, std::size_t c, auto size) HWY_ATTR {
                 const VF normal = hn::Mul(load(x + r * args.width + c, size), hn::Set(d, args.rstd[r]));
                 return hn::Mul(load(d_y + r * args.width + c, size), normal);
@@ -70,13 +70,14 @@ void backward_columns_as(const RmsNormBackward& args, IndexRange columns) {
 }
 
 void rms_norm_rows(const RmsNormForward& args, IndexRange rows) {
-  args.dtype == DType::kBf16 ? forward_as<Bf16>(args, rows) : forward_as<float>(args, rows);
+  with_storage(args.dtype, [&]<class T>(T) { forward_as<T>(args, rows); });
 }
 void rms_norm_backward_rows(const RmsNormBackward& args, IndexRange rows) {
-  args.dtype == DType::kBf16 ? backward_rows_as<Bf16>(args, rows) : backward_rows_as<float>(args, rows);
+  with_storage(args.dtype, [&]<class T>(T) { backward_rows_as<T>(args, rows); });
 }
 void rms_norm_backward_columns(const RmsNormBackward& args, IndexRange columns) {
-  args.dtype == DType::kBf16 ? backward_columns_as<Bf16>(args, columns) : backward_columns_as<float>(args, columns);
+  with_result(args.dtype, args.gradient_dtype,
+              [&]<class T, class Gradient>(T, Gradient) { backward_columns_as<T, Gradient>(args, columns); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -100,8 +101,7 @@ void rms_norm_forward(const RmsNormForward& args, Workers& workers) {
 }
 
 void rms_norm_backward(const RmsNormBackward& args, Workers& workers) {
-  require_storage(args.dtype);
-  require_fp32(args.gradient_dtype);
+  require_result(args.gradient_dtype, args.dtype);
   ZP_CHECK(args.width > 0);
   workers.run_ranges(args.rows, 4, [&](IndexRange rows) { HWY_DYNAMIC_DISPATCH(rms_norm_backward_rows)(args, rows); });
   workers.run_ranges(args.width, kLineElements, [&](IndexRange columns) {

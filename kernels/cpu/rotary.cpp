@@ -36,7 +36,7 @@ void rotate_as(const Rotary& args, IndexRange tokens) {
 }
 
 void rotate(const Rotary& args, IndexRange tokens) {
-  args.dtype == DType::kBf16 ? rotate_as<Bf16>(args, tokens) : rotate_as<float>(args, tokens);
+  with_storage(args.dtype, [&]<class T>(T) { rotate_as<T>(args, tokens); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// Vector helpers shared by the CPU kernels, compiled once for each instruction set. Purpose: loads and stores of either
+// Vector helpers shared by the CPU kernels, compiled once for each instruction set. Purpose: loads and stores of every
 // storage type with or without a tail, exp, and loops whose tails run the same operations as whole vectors. To be
 // included after hwy/highway.h only.
 #if defined(ZEROPLAN_KERNELS_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -33,18 +33,8 @@ struct Part {
 HWY_INLINE VF load(const float* p, Whole) {
   return hn::LoadU(F32(), p);
 }
-HWY_INLINE VF load(const float* p, Part part) {
-  HWY_ALIGN float lanes[kMaxLanes] = {};
-  for (std::size_t i = 0; i < part.count; ++i) lanes[i] = p[i];
-  return hn::Load(F32(), lanes);
-}
 HWY_INLINE void store(VF v, float* p, Whole) {
   hn::StoreU(v, F32(), p);
-}
-HWY_INLINE void store(VF v, float* p, Part part) {
-  HWY_ALIGN float lanes[kMaxLanes];
-  hn::Store(v, F32(), lanes);
-  for (std::size_t i = 0; i < part.count; ++i) p[i] = lanes[i];
 }
 
 HWY_INLINE VF load(const Bf16* p, Whole) {
@@ -53,7 +43,24 @@ HWY_INLINE VF load(const Bf16* p, Whole) {
   const auto wide = hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p)));
   return hn::BitCast(F32(), hn::ShiftLeft<16>(wide));
 }
-HWY_INLINE VF load(const Bf16* p, Part part) {
+/// Exact; see to_float(Fp16).
+HWY_INLINE VF load(const Fp16* p, Whole) {
+  const hn::Rebind<std::uint16_t, F32> d16;
+  const hn::RebindToUnsigned<F32> d32;
+  const auto wide = hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p)));
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(wide, hn::Set(d32, 0x7fffu)));
+  const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(d32, 0x8000u)));
+  const auto normal = hn::Add(magnitude, hn::Set(d32, 112u << 23));
+  const auto with_bit = hn::BitCast(F32(), hn::Add(normal, hn::Set(d32, 1u << 23)));
+  const auto subnormal = hn::BitCast(d32, hn::Sub(with_bit, hn::Set(F32(), 0x1p-14f)));
+  const auto special = hn::Or(magnitude, hn::Set(d32, 0x7f800000u));
+  const auto is_special = hn::Gt(magnitude, hn::Set(d32, (31u << 23) - 1));
+  const auto is_subnormal = hn::Lt(magnitude, hn::Set(d32, 1u << 23));
+  const auto number = hn::IfThenElse(is_subnormal, subnormal, normal);
+  return hn::BitCast(F32(), hn::Or(hn::IfThenElse(is_special, special, number), sign));
+}
+template <class T>
+HWY_INLINE VF load(const T* p, Part part) {
   HWY_ALIGN float lanes[kMaxLanes] = {};
   for (std::size_t i = 0; i < part.count; ++i) lanes[i] = to_float(p[i]);
   return hn::Load(F32(), lanes);
@@ -71,10 +78,43 @@ HWY_INLINE void store(VF v, Bf16* p, Whole) {
   const auto chosen = hn::IfThenElse(is_number, rounded, quiet);
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(d32s, chosen)), d16, reinterpret_cast<std::uint16_t*>(p));
 }
-HWY_INLINE void store(VF v, Bf16* p, Part part) {
+/// Rounds to nearest even; see to_fp16.
+HWY_INLINE void store(VF v, Fp16* p, Whole) {
+  const hn::Rebind<std::uint16_t, F32> d16;
+  const hn::RebindToUnsigned<F32> d32;
+  const hn::RebindToSigned<F32> d32s;
+  const auto bits = hn::BitCast(d32, v);
+  const auto magnitude = hn::And(bits, hn::Set(d32, 0x7fffffffu));
+  const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 0x8000u));
+  const auto quiet = hn::Or(hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d32, 0x1ffu)), hn::Set(d32, 0x7e00u));
+  const auto subnormal =
+      hn::Sub(hn::BitCast(d32, hn::Add(hn::BitCast(F32(), magnitude), hn::Set(F32(), 0.5f))), hn::Set(d32, 126u << 23));
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d32, 1u));
+  const auto shifted = hn::Add(hn::Sub(magnitude, hn::Set(d32, 112u << 23)), hn::Add(odd, hn::Set(d32, 0xfffu)));
+  const auto number =
+      hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, 113u << 23)), subnormal, hn::ShiftRight<13>(shifted));
+  const auto is_large = hn::Gt(magnitude, hn::Set(d32, (143u << 23) - 1));
+  const auto finite_or_infinite = hn::IfThenElse(is_large, hn::Set(d32, 0x7c00u), number);
+  const auto chosen = hn::IfThenElse(hn::RebindMask(d32, hn::Eq(v, v)), finite_or_infinite, quiet);
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(d32s, hn::Or(chosen, sign))), d16, reinterpret_cast<std::uint16_t*>(p));
+}
+template <class T>
+HWY_INLINE void store(VF v, T* p, Part part) {
   HWY_ALIGN float lanes[kMaxLanes];
   hn::Store(v, F32(), lanes);
-  for (std::size_t i = 0; i < part.count; ++i) p[i] = to_bf16(lanes[i]);
+  for (std::size_t i = 0; i < part.count; ++i) from_float(lanes[i], p[i]);
+}
+
+/// Stores elements of `type` at index `i` of `to`.
+template <class Size>
+HWY_INLINE void store_as(DType type, VF v, void* to, std::size_t i, Size size) {
+  if (type == DType::kFp32) {
+    store(v, static_cast<float*>(to) + i, size);
+  } else if (type == DType::kBf16) {
+    store(v, static_cast<Bf16*>(to) + i, size);
+  } else {
+    store(v, static_cast<Fp16*>(to) + i, size);
+  }
 }
 
 /// Keeps the first lanes of `v` and sets the others to `other`.

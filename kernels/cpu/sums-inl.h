@@ -50,6 +50,24 @@ HWY_INLINE void sum_columns(std::size_t rows, IndexRange columns, float* out, bo
   }
 }
 
+/// Columns whose sums wait on the stack until they are rounded.
+constexpr std::size_t kColumnBlock = 512;
+
+/// Likewise into 16-bit storage: summed in fp32, rounded once.
+template <class T, class Term>
+HWY_INLINE void sum_columns(std::size_t rows, IndexRange columns, T* out, bool accumulate, const Term& term) {
+  HWY_ALIGN float sums[kColumnBlock];
+  for (std::size_t begin = columns.begin; begin < columns.end; begin += kColumnBlock) {
+    const std::size_t count = std::min(kColumnBlock, columns.end - begin);
+    sum_columns(rows, IndexRange{0, count}, sums, false,
+                [&](std::size_t r, std::size_t c, auto size) HWY_ATTR { return term(r, begin + c, size); });
+    for_vectors(0, count, [&](std::size_t c, auto size) HWY_ATTR {
+      const VF sum = load(sums + c, size);
+      store(accumulate ? hn::Add(load(out + begin + c, size), sum) : sum, out + begin + c, size);
+    });
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace zeroplan::kernels::cpu
 HWY_AFTER_NAMESPACE();

@@ -7,7 +7,8 @@ namespace {
 /// Causal attention: each token sees half of the sequence on average, so QK^T and PV take 2 x 2 x s/2 x width FLOPs a
 /// token.
 Flops causal_attention_flops(const UnitWriter& w) {
-  return Flops(detail::checked_mul(2, Shape{w.tokens(), w.options().seq, w.shape().query_width()}.elements().count()));
+  return Flops(
+      zeroplan::detail::checked_mul(2, Shape{w.tokens(), w.options().seq, w.shape().query_width()}.elements().count()));
 }
 
 }  // namespace

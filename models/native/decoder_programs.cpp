@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "models/core/embedding_workspace.h"
 #include "models/native/block_parts.h"
 
 namespace zeroplan::models {
@@ -70,10 +71,14 @@ Program embedding_forward(const Model& model, std::size_t unit, const ProgramOpt
 Program embedding_backward(const Model& model, std::size_t unit, const ProgramOptions& options) {
   UnitWriter w(model, unit, options, variant("embedding backward", options));
   const auto positions = w.find_optional({".wpe.weight"});
+  std::vector<Operand> writes = {w.gradient(w.find({".embed_tokens.weight", ".wte.weight"})),
+                                 positions ? w.gradient(*positions) : ProgramWriter::none()};
+  const Bytes workspace = embedding_backward_workspace_bytes(w.tokens(), options.compute);
+  if (workspace > Bytes()) {
+    writes.push_back(w.out().temporary("embedding backward / workspace", DType::kUint8, Shape{workspace.count()}));
+  }
   Op& op = w.out().add(OpKind::kEmbeddingBackward, "embedding backward",
-                       {tokens_of(w), w.residual(TensorPlace::kResidualGradient, "residual gradient")},
-                       {w.gradient(w.find({".embed_tokens.weight", ".wte.weight"})),
-                        positions ? w.gradient(*positions) : ProgramWriter::none()});
+                       {tokens_of(w), w.residual(TensorPlace::kResidualGradient, "residual gradient")}, writes);
   op.accumulate = model.decoder->tied_head || options.accumulate_gradients;  // the table
   op.accumulate_gradient = options.accumulate_gradients;                     // the positions
   return w.take();

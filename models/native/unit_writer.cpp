@@ -5,12 +5,8 @@
 namespace zeroplan::models {
 namespace {
 
-bool ends_with(std::string_view text, std::string_view ending) {
-  return text.size() >= ending.size() && text.substr(text.size() - ending.size()) == ending;
-}
-
 Flops gemm_flops(std::uint64_t m, std::uint64_t n, std::uint64_t k) {
-  return Flops(detail::checked_mul(2, Shape{m, n, k}.elements().count()));
+  return Flops(zeroplan::detail::checked_mul(2, Shape{m, n, k}.elements().count()));
 }
 
 std::vector<std::string> with_suffix(std::initializer_list<std::string_view> stems, std::string_view suffix) {
@@ -22,7 +18,7 @@ std::vector<std::string> with_suffix(std::initializer_list<std::string_view> ste
 std::optional<std::size_t> find_in(const Model& model, const Unit& unit, const std::vector<std::string>& endings) {
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
     for (const std::string& ending : endings) {
-      if (ends_with(model.parameters[unit.parameters[i]].name, ending)) return i;
+      if (model.parameters[unit.parameters[i]].name.ends_with(ending)) return i;
     }
   }
   return std::nullopt;
@@ -79,8 +75,8 @@ NormLayer UnitWriter::norm(const std::string& name, std::initializer_list<std::s
   return {name, *weight, find_in(model_, unit_, with_suffix(stems, ".bias")), width, rows};
 }
 
-Operand UnitWriter::gemm_workspace(const std::string& op, std::uint64_t n, std::uint64_t k) {
-  return writer_.temporary(op + " / workspace", DType::kUint8, Shape{gemm_workspace_bytes(n, k).count()});
+Operand UnitWriter::gemm_workspace(const std::string& op, Bytes bytes) {
+  return writer_.temporary(op + " / workspace", DType::kUint8, Shape{bytes.count()});
 }
 
 void UnitWriter::linear_forward(const LinearLayer& layer, Operand x, Operand y, bool accumulate) {
@@ -88,7 +84,8 @@ void UnitWriter::linear_forward(const LinearLayer& layer, Operand x, Operand y, 
   const Operand bias = layer.bias ? parameter(*layer.bias) : ProgramWriter::none();
   const std::uint64_t m = x.rows == 0 ? writer_.describe(x).shape[0] : x.rows;
   writer_
-      .add(OpKind::kLinearForward, op, {x, parameter(layer.weight), bias}, {y, gemm_workspace(op, layer.out, layer.in)},
+      .add(OpKind::kLinearForward, op, {x, parameter(layer.weight), bias},
+           {y, gemm_workspace(op, linear_forward_workspace_bytes(m, layer.in, layer.out, options_.compute))},
            gemm_flops(m, layer.out, layer.in))
       .accumulate = accumulate;
 }
@@ -98,7 +95,8 @@ void UnitWriter::linear_backward_input(const LinearLayer& layer, Operand d_y, Op
   const std::uint64_t m = d_y.rows == 0 ? writer_.describe(d_y).shape[0] : d_y.rows;
   writer_
       .add(OpKind::kLinearBackwardInput, op, {d_y, parameter(layer.weight)},
-           {d_x, gemm_workspace(op, layer.in, layer.out)}, gemm_flops(m, layer.in, layer.out))
+           {d_x, gemm_workspace(op, linear_backward_input_workspace_bytes(m, layer.in, layer.out, options_.compute))},
+           gemm_flops(m, layer.in, layer.out))
       .accumulate = accumulate;
 }
 
@@ -106,10 +104,12 @@ void UnitWriter::linear_backward_weight(const LinearLayer& layer, Operand d_y, O
   const std::string op = layer.name + " backward weight";
   const Operand d_bias = layer.bias ? gradient(*layer.bias) : ProgramWriter::none();
   const std::uint64_t m = d_y.rows == 0 ? writer_.describe(d_y).shape[0] : d_y.rows;
-  // Weights kept as [in, out] are x^T d_y, those kept as [out, in] are d_y^T x: the packed operand differs.
-  const std::uint64_t n = shape_.weights_in_by_out ? layer.out : layer.in;
+  // Heads are kept as [words, width] in every family.
+  const bool in_out = shape_.weights_in_by_out && unit_.kind != UnitKind::kHead;
+  const WeightLayout layout = in_out ? WeightLayout::kInOut : WeightLayout::kOutIn;
+  const Bytes workspace = linear_backward_weight_workspace_bytes(m, layer.in, layer.out, layout, options_.compute);
   writer_
-      .add(OpKind::kLinearBackwardWeight, op, {d_y, x}, {gradient(layer.weight), d_bias, gemm_workspace(op, n, m)},
+      .add(OpKind::kLinearBackwardWeight, op, {d_y, x}, {gradient(layer.weight), d_bias, gemm_workspace(op, workspace)},
            gemm_flops(layer.out, layer.in, m))
       .accumulate_gradient = accumulate;
 }

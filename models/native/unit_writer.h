@@ -67,7 +67,7 @@ class UnitWriter {
   Program take() { return writer_.take(); }
 
  private:
-  Operand gemm_workspace(const std::string& op, std::uint64_t n, std::uint64_t k);
+  Operand gemm_workspace(const std::string& op, Bytes bytes);
 
   const Model& model_;
   const Unit& unit_;

@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::size_t kMostLines = 5000;
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
 std::string_view without_comment(std::string_view line) {
   bool quoted = false;
   char quote = '\0';

@@ -8,21 +8,10 @@
 #include <limits>
 #include <string>
 
+#include "planner/deepspeed/value_text.h"
+
 namespace zeroplan::planner::deepspeed {
 namespace {
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-std::string_view stripped(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\f\v";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
 
 /// Digits with single underscores between them, as Python's integers are spelled.
 std::optional<std::string> plain_digits(std::string_view text) {
@@ -38,7 +27,7 @@ std::optional<std::string> plain_digits(std::string_view text) {
 }
 
 std::optional<std::int64_t> integer_of_text(std::string_view text) {
-  text = stripped(text);
+  text = trimmed(text);
   bool negative = false;
   if (!text.empty() && (text.front() == '+' || text.front() == '-')) {
     negative = text.front() == '-';
@@ -58,7 +47,7 @@ std::optional<std::int64_t> integer_of_text(std::string_view text) {
 }
 
 std::optional<double> number_of_text(std::string_view raw) {
-  std::string text = lower(std::string(stripped(raw)));
+  std::string text = lower_case(trimmed(raw));
   bool negative = false;
   if (!text.empty() && (text.front() == '+' || text.front() == '-')) {
     negative = text.front() == '-';
@@ -93,7 +82,7 @@ std::optional<bool> coerce_bool(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   constexpr std::array<std::string_view, 6> kTrue = {"1", "on", "t", "true", "y", "yes"};
   constexpr std::array<std::string_view, 6> kFalse = {"0", "off", "f", "false", "n", "no"};
-  const std::string text = lower(value.get<std::string>());
+  const std::string text = lower_case(value.get<std::string>());
   if (std::find(kTrue.begin(), kTrue.end(), text) != kTrue.end()) return true;
   if (std::find(kFalse.begin(), kFalse.end(), text) != kFalse.end()) return false;
   return std::nullopt;

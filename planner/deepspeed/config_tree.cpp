@@ -60,9 +60,9 @@ Json* ConfigTree::find_mutable(std::string_view path) {
   return const_cast<Json*>(find_from(root_, path));
 }
 
-Json ConfigTree::value_or(std::string_view path, Json fallback) const {
+Json ConfigTree::value_or(std::string_view path, const Json& fallback) const {
   const Json* value = find(path);
-  return value == nullptr ? std::move(fallback) : *value;
+  return value == nullptr ? fallback : *value;
 }
 
 bool ConfigTree::is_true(std::string_view path) const {

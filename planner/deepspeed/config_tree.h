@@ -27,7 +27,7 @@ class ConfigTree {
   const Json* find(std::string_view path) const;
   bool has(std::string_view path) const { return find(path) != nullptr; }
   /// The value, or the default where the path is absent. A null that is written stays null.
-  Json value_or(std::string_view path, Json fallback) const;
+  Json value_or(std::string_view path, const Json& fallback) const;
 
   /// Truth of a value; absent or null is neither true nor false.
   bool is_true(std::string_view path) const;

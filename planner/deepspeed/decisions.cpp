@@ -29,12 +29,6 @@ Json without_autos(const Json& node) {
   return left;
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 /// Flags replace sizes of the file; where three sizes would then contradict each other, one that only the file has
 /// goes.
 void apply_flags(ConfigTree& tree, std::uint64_t ranks, const BatchFlags& flags) {
@@ -143,7 +137,7 @@ void take_precision(const ConfigValues& values, const ConfigTree& given, ConfigD
   } else if (!given.is_auto("bf16.enabled") && !given.is_auto("fp16.enabled")) {
     decisions.precision = Precision::kFp32;
   }
-  const std::string reduced = lower(values.word("communication_data_type"));
+  const std::string reduced = lower_case(values.word("communication_data_type"));
   if (reduced == "fp32") decisions.reduce_dtype = ReduceType::kFp32;
   if (reduced == "bf16") decisions.reduce_dtype = ReduceType::kBf16;
 }
@@ -151,7 +145,7 @@ void take_precision(const ConfigValues& values, const ConfigTree& given, ConfigD
 void take_optimizer(const ConfigValues& values, const std::string& file, ConfigDecisions& decisions) {
   const std::string type = values.word("optimizer.type");
   if (type.empty()) return;
-  const std::string name = lower(type);
+  const std::string name = lower_case(type);
   constexpr std::array<std::pair<std::string_view, OptimizerKind>, 6> kKinds = {
       {{"adamw", OptimizerKind::kAdamW},
        {"lion", OptimizerKind::kLion},
@@ -195,6 +189,19 @@ void note_training(const ConfigValues& values, std::vector<std::string>& notes) 
   if (values.has("optimizer.params.lr")) add("--lr", shown_number(values.number("optimizer.params.lr", 0)));
   if (values.has("optimizer.params.weight_decay"))
     add("--weight-decay", shown_number(values.number("optimizer.params.weight_decay", 0)));
+  if (const Json* betas = values.find("optimizer.params.betas"); betas != nullptr && betas->is_array() &&
+                                                                 betas->size() == 2 && (*betas)[0].is_number() &&
+                                                                 (*betas)[1].is_number()) {
+    add("--beta1", shown_number((*betas)[0].get<double>()));
+    add("--beta2", shown_number((*betas)[1].get<double>()));
+  }
+  for (const char* name : {"eps", "momentum", "min_coeff", "max_coeff"}) {
+    const std::string key = fmt::format("optimizer.params.{}", name);
+    std::string flag = fmt::format("--{}", name);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    if (values.has(key)) add(flag, shown_number(values.number(key, 0)));
+  }
+  if (values.flag("optimizer.params.nesterov")) flags += " --nesterov";
   if (values.has("gradient_clipping")) add("--grad-clip", shown_number(values.number("gradient_clipping", 0)));
   const std::string schedule = values.word("scheduler.type");
   if (!schedule.empty()) add("--schedule", schedule);

@@ -10,13 +10,6 @@
 namespace zeroplan::planner::deepspeed {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\f\v";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
 Error bad_line(const std::string& file, std::uint64_t number, std::string_view line, const std::string& what) {
   const std::string shown = clean_utf8(line.substr(0, 80));
   return Error(ErrorCode::kInvalidInput, fmt::format("{}, line {}: \"{}\": {}", file, number, shown, what))

@@ -1,5 +1,7 @@
 #include "planner/deepspeed/value_text.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -91,6 +93,20 @@ void append_utf8(std::string& text, std::uint32_t code) {
     byte(0x80 | ((code >> 6) & 0x3F));
     byte(0x80 | (code & 0x3F));
   }
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n\f\v";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
 }
 
 std::string clean_utf8(std::string_view text) {

@@ -14,6 +14,10 @@ namespace zeroplan::planner::deepspeed {
 /// nothing.
 std::optional<Json> parse_bare_value(std::string_view word);
 
+/// Without white space at either end.
+std::string_view trimmed(std::string_view text);
+/// ASCII letters in lower case.
+std::string lower_case(std::string_view text);
 /// Replaces what is not UTF-8.
 std::string clean_utf8(std::string_view text);
 /// Appends a code point; one that cannot be encoded becomes U+FFFD.

@@ -42,9 +42,10 @@ void check_model(const models::Model& model, const TrainingSpec& training) {
   if (training.attention != AttentionKind::kSdpa) {
     throw unsupported("--attention eager: native kernels never keep the scores", "--attention sdpa");
   }
-  if (training.optimizer != OptimizerKind::kAdamW && training.optimizer != OptimizerKind::kAdam) {
-    throw unsupported(fmt::format("--optimizer {}: native plans update by adamw or adam", name_of(training.optimizer)),
-                      "--optimizer adamw");
+  if (training.optimizer == OptimizerKind::kAdafactor || training.optimizer == OptimizerKind::kAdamW8bit) {
+    throw unsupported(fmt::format("--optimizer {}: native plans update by adamw, adam, sgd, lion, adagrad or lamb",
+                                  name_of(training.optimizer)),
+                      "--optimizer adamw, or another --framework");
   }
 }
 

@@ -69,6 +69,11 @@ StateBuffers make_state_buffers(PlanDraft& draft) {
     states.rotary_table =
         draft.always("rotary table", Shape{plan.training.seq, shape.head_size}.elements() * DType::kFp32);
   }
+  if (plan.training.optimizer == OptimizerKind::kLamb) {
+    const std::uint64_t tensors = plan.model.parameters.size();
+    states.tensor_norms = draft.buffer("tensor norms", kTensorNormBytes * tensors * plan.training.gpus);
+    states.trust_ratios = draft.buffer("trust ratios", kTrustRatioBytes * tensors);
+  }
   for (std::size_t g = 0; g < plan.partition.groups.size(); ++g) {
     add_gradients(draft, plan.partition.groups[g], states.groups[g]);
   }

@@ -25,6 +25,8 @@ struct StateBuffers {
   BufferId norm_partials = kNoBuffer;
   BufferId rotary_table = kNoBuffer;
   BufferId reduce_staging = kNoBuffer;  ///< ranks that are processes: parts of gradients of the other ranks
+  BufferId tensor_norms = kNoBuffer;  ///< LAMB: the ranks' sums of squares of each tensor, during the update
+  BufferId trust_ratios = kNoBuffer;  ///< LAMB: likewise
   std::vector<GroupStates> groups;
 
   /// Element type of gradients.

@@ -4,6 +4,7 @@
 
 #include "planner/schedule/schedule_writer.h"
 #include "planner/schedule/unit_sequence.h"
+#include "planner/schedule/update_tasks.h"
 
 namespace zeroplan::planner {
 namespace {
@@ -139,29 +140,7 @@ class TrainingStepWriter {
 
   void write_update() {
     write_norm();
-    const Plan& plan = context_.plan();
-    std::vector<std::uint32_t> groups(plan.partition.groups.size());
-    for (std::uint32_t g = 0; g < groups.size(); ++g) groups[g] = g;
-    std::size_t sub_group = 0;
-    std::uint64_t room = 0;
-    StateWork work;
-    const auto flush = [&] {
-      if (!work.pieces.empty()) write_sub_group(sub_group++, std::exchange(work, {}));
-      room =
-          std::max<std::uint64_t>(plan.strategy.sub_group_size, kTensorAlignment) / kTensorAlignment * kTensorAlignment;
-    };
-    flush();
-    for (const std::uint32_t g : groups) {
-      const std::uint64_t extent = state_extent(plan, g);
-      for (std::uint64_t begin = 0; begin < extent;) {
-        if (room == 0) flush();
-        const std::uint64_t end = std::min(extent, begin + room);
-        work.pieces.push_back(state_piece(plan, context_.states, g, begin, end));
-        room -= end - begin;
-        begin = end;
-      }
-    }
-    flush();
+    write_update_tasks(context_);
     write_gathers_of_updated();
   }
 
@@ -170,7 +149,10 @@ class TrainingStepWriter {
     const Plan& plan = context_.plan();
     const StateBuffers& states = context_.states;
     Task& norm = draft.task("norm", TaskKind::kNorm, Lane::kCompute);
-    StateWork work{{}, states.scalars, states.norm_partials};
+    StateWork work;
+    work.scalars = states.scalars;
+    work.norm_partials = states.norm_partials;
+    const StateWork of_all = work;
     for (std::uint32_t g = 0; g < plan.partition.groups.size(); ++g) {
       work.pieces.push_back(state_piece(plan, states, g, 0, plan.partition.groups[g].shard.count()));
       draft.reads(norm, work.pieces.back().gradients);
@@ -181,47 +163,12 @@ class TrainingStepWriter {
     Task& gather = draft.task("gather-norm", TaskKind::kGatherNorm, Lane::kReduce);
     draft.reads(gather, states.norm_partials);
     draft.writes(gather, states.norm_partials);
-    gather.work = StateWork{{}, states.scalars, states.norm_partials};
+    gather.work = of_all;
     Task& finish = draft.task("finish-norm", TaskKind::kFinishNorm, Lane::kCompute);
     draft.reads(finish, states.norm_partials);
     draft.reads(finish, states.scalars);
     draft.writes(finish, states.scalars);
-    finish.work = StateWork{{}, states.scalars, states.norm_partials};
-  }
-
-  void write_sub_group(std::size_t index, StateWork work) {
-    PlanDraft& draft = context_.draft;
-    Task& task = draft.task(fmt::format("update/{}", index), TaskKind::kUpdate, Lane::kCompute);
-    work.scalars = context_.states.scalars;
-    draft.reads(task, work.scalars);
-    for (const UpdatePiece& piece : work.pieces) {
-      access_state(task, piece.gradients, piece, piece.gradients_are_shard || piece.whole_group,
-                   StateBuffers::gradient_dtype(context_.plan()), false);
-      access_state(task, piece.parameters, piece, piece.parameters_are_shard || piece.whole_group,
-                   parameter_dtype(context_.plan()), true);
-      access_state(task, piece.master, piece, true, DType::kFp32, true);
-      for (const BufferId moment : piece.moments) {
-        access_state(task, moment, piece, true, moment_dtype(context_.plan().training.precision), true);
-      }
-    }
-    task.work = std::move(work);
-  }
-
-  /// The piece's part of a buffer that is laid out as the piece counts; else (a shard within a whole group) all of it,
-  /// since which part it is depends on the rank.
-  void access_state(Task& task, BufferId buffer, const UpdatePiece& piece, bool is_laid_out_alike, DType dtype,
-                    bool writes) const {
-    if (buffer == kNoBuffer) return;
-    const PlanDraft& draft = context_.draft;
-    if (!is_laid_out_alike) {
-      draft.reads(task, buffer);
-      if (writes) draft.writes(task, buffer);
-      return;
-    }
-    const Bytes offset = Elements(piece.piece.begin) * dtype;
-    const Bytes bytes = Elements(piece.piece.end - piece.piece.begin) * dtype;
-    draft.reads(task, buffer, offset, bytes);
-    if (writes) draft.writes(task, buffer, offset, bytes);
+    finish.work = of_all;
   }
 
   /// Stages 1 to 3: parameters that every rank keeps whole are gathered from those who updated them.

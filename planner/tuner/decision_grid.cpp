@@ -124,7 +124,7 @@ std::vector<Strategy> DecisionGrid::leaves(std::size_t outline) const {
     vary(leaves, [&](const Strategy& leaf, std::vector<Strategy>& out) {
       const std::uint64_t unit =
           std::max<std::uint64_t>(1, leaf.max_live_parameters / 3);  // as with_model_sizes has it
-      for (const Residency& residency : values_.residencies) {
+      for (const ResidencyFactors& residency : values_.residencies) {
         Strategy s = leaf;
         s.max_live_parameters = scaled(residency.live_units, unit);
         s.max_reuse_distance = scaled(residency.reuse_units, unit);

@@ -14,7 +14,7 @@
 namespace zeroplan::planner {
 
 /// What stays gathered at stage 3, in units: elements gathered at most, and how far ahead a use may be to keep a group.
-struct Residency {
+struct ResidencyFactors {
   double live_units = 3;
   double reuse_units = 0;
 };
@@ -30,9 +30,9 @@ struct GridValues {
   std::vector<std::uint64_t> head_chunk_factors = {1, 2};          ///< of what choice.h derives from the vocabulary
   std::vector<double> reduce_buckets = {1, 0.5};
   std::vector<double> allgather_buckets = {1, 2};
-  std::vector<double> prefetch = {1, 2};                      ///< stage 3
-  std::vector<double> persistence_widths = {10, 0};           ///< stage 3, of the model's width
-  std::vector<Residency> residencies = {{3, 0}, {1e6, 1e6}};  ///< stage 3; the last keeps all
+  std::vector<double> prefetch = {1, 2};                             ///< stage 3
+  std::vector<double> persistence_widths = {10, 0};                  ///< stage 3, of the model's width
+  std::vector<ResidencyFactors> residencies = {{3, 0}, {1e6, 1e6}};  ///< stage 3; the last keeps all
 };
 
 /// The grid of one run: outlines, and under each of them leaves that differ in sizes of collectives only.

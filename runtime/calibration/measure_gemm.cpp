@@ -24,7 +24,7 @@ RankBody body_of(std::uint64_t m, std::uint64_t n, std::uint64_t k, const Form& 
   auto a = std::make_shared<FloatBuffer>(m * k);
   auto b = std::make_shared<FloatBuffer>(k * n);
   auto c = std::make_shared<FloatBuffer>(m * n);
-  auto workspace = std::make_shared<FloatBuffer>(gemm_workspace_bytes(n, k).count() / sizeof(float));
+  auto workspace = std::make_shared<FloatBuffer>(gemm_workspace_bytes(m, n, k, DType::kFp32).count() / sizeof(float));
   kernels::Gemm args;
   args.m = m;
   args.n = n;

@@ -62,6 +62,8 @@ class OpMeasurer {
   std::vector<OpPoint> take() { return std::move(points_); }
 
  private:
+  template <class Arguments>
+  void optimizer(const std::string& op, std::uint64_t work, void (*kernel)(const Arguments&, kernels::Workers&));
   template <class Prepare>
   void add(const std::string& op, const At& at, Prepare&& prepare) {
     if (progress_) progress_(fmt::format("{} {}, {} rank(s)", op, at.work, team_.ranks()));
@@ -294,21 +296,42 @@ void OpMeasurer::embedding(std::uint64_t work, std::uint64_t width) {
   });
 }
 
-void OpMeasurer::states(std::uint64_t work) {
-  add("adamw", {work}, [=] {
+template <class Arguments>
+void OpMeasurer::optimizer(const std::string& op, std::uint64_t work,
+                           void (*kernel)(const Arguments&, kernels::Workers&)) {
+  add(op, {work}, [=] {
     Floats p = floats(work), g = floats(work), m = floats(work), v = floats(work);
-    for (std::size_t i = 0; i < work; ++i) v->data()[i] = std::abs(v->data()[i]);
+    for (std::size_t i = 0; i < work; ++i) {
+      m->data()[i] = std::abs(m->data()[i]);  // adagrad's is a sum of squares
+      v->data()[i] = std::abs(v->data()[i]);
+    }
     auto scalars = std::make_shared<kernels::StepScalars>();
     scalars->learning_rate = 1e-6;
-    kernels::AdamW args;
+    Arguments args;
     args.count = work;
-    args.parameter = p->data();
-    args.gradient = g->data();
     args.first_moment = m->data();
     args.second_moment = v->data();
     args.scalars = scalars.get();
-    return [args, keep = std::array{p, g, m, v}, scalars](Workers& workers) { kernels::cpu::adamw(args, workers); };
+    if constexpr (requires { args.parameter; }) args.parameter = p->data();
+    if constexpr (requires { args.gradient; }) args.gradient = g->data();
+    static constexpr double kRatio = 1;
+    if constexpr (requires { args.ratio; }) args.ratio = &kRatio;
+    return [args, kernel, keep = std::array{p, g, m, v}, scalars](Workers& workers) { kernel(args, workers); };
   });
+}
+
+void OpMeasurer::states(std::uint64_t work) {
+  optimizer<kernels::AdamW>("adamw", work, kernels::cpu::adamw);
+  optimizer<kernels::OptimizerStep>("adam", work, kernels::cpu::adam);
+  optimizer<kernels::OptimizerStep>("sgd", work, kernels::cpu::sgd);
+  optimizer<kernels::OptimizerStep>("lion", work, kernels::cpu::lion);
+  optimizer<kernels::OptimizerStep>("adagrad", work, kernels::cpu::adagrad);
+  optimizer<kernels::LambMoments>("lamb_moments", work, kernels::cpu::lamb_moments);
+  optimizer<kernels::LambNorms>("lamb_norms", work, [](const kernels::LambNorms& args, Workers& workers) {
+    // The sums are not needed, but the call has effects that no compiler can leave out: it runs on other threads.
+    kernels::cpu::lamb_norms(args, workers);
+  });
+  optimizer<kernels::LambUpdate>("lamb_update", work, kernels::cpu::lamb_update);
   add("sum_of_squares", {work}, [=] {
     Floats x = floats(work), sum = floats(1);
     return [=](Workers& workers) {

@@ -10,10 +10,12 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/core/json.h"
+#include "runtime/optimizer/loss_scaler.h"
 #include "runtime/state_pieces.h"
 
 namespace zeroplan::runtime {
@@ -24,7 +26,8 @@ struct Manifest {
   std::uint64_t tokens = 0;         ///< seen by all ranks
   std::int64_t optimizer_step = 0;  ///< updates that were not skipped
   std::uint64_t seed = 0;
-  double loss = 0;  ///< of the last update
+  double loss = 0;                             ///< of the last update
+  std::optional<LossScalerState> loss_scaler;  ///< with fp16 only
 };
 
 /// One state of one group in a rank's file.
@@ -97,7 +100,8 @@ class Checkpoint {
   std::uint64_t ranks() const { return ranks_; }
   std::uint64_t persistence_threshold() const { return persistence_threshold_; }
 
-  /// \throws Error{kInvalidInput} unless plan and checkpoint have the same model and partition; says what differs
+  /// \throws Error{kInvalidInput} unless plan and checkpoint have the same model, partition and optimizer; says what
+  /// differs
   void check_matches(const planner::Plan& plan) const;
   /// Fills parameters, master weights and moments of a group. Safe to call from several threads.
   /// \throws Error{kIo} for a short file, Error{kInvalidInput} for a wrong checksum
@@ -114,6 +118,7 @@ class Checkpoint {
   Json config_;
   Json partition_;
   std::string model_name_;
+  std::string optimizer_;
   std::uint64_t ranks_ = 0;
   std::uint64_t persistence_threshold_ = 0;
   std::vector<std::vector<Extent>> extents_;  ///< by rank

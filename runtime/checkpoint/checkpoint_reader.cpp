@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -53,6 +54,20 @@ std::string difference(const Json& checkpoint, const Json& plan) {
   return "its tensors are not those of the plan's model";
 }
 
+LossScalerState read_scaler(const JsonView& view) {
+  LossScalerState state;
+  state.scale = view.at("scale").as_number();
+  state.hysteresis = static_cast<std::int64_t>(view.at("hysteresis").as_count());
+  state.iteration = static_cast<std::int64_t>(view.at("iteration").as_count());
+  if (view.has("last_overflow")) state.last_overflow = static_cast<std::int64_t>(view.at("last_overflow").as_count());
+  if (!std::isfinite(state.scale) || state.scale <= 0) throw view.at("scale").unexpected("a positive number");
+  if (state.hysteresis < 1) throw view.at("hysteresis").unexpected("at least 1");
+  if (state.last_overflow >= state.iteration && state.last_overflow >= 0) {
+    throw view.at("last_overflow").unexpected("less than iteration");
+  }
+  return state;
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
@@ -72,9 +87,11 @@ Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
   manifest_.optimizer_step = static_cast<std::int64_t>(view.at("optimizer_step").as_count());
   manifest_.seed = view.at("seed").as_count();
   manifest_.loss = view.number_or("loss", 0);
+  if (view.has("loss_scaler")) manifest_.loss_scaler = read_scaler(view.at("loss_scaler"));
   config_ = view.at("model").at("config").as_object();
   model_name_ = view.at("model").at("name").as_string();
   partition_ = view.at("partition").as_object();
+  optimizer_ = view.at("training").at("optimizer").as_string();
   ranks_ = view.at("partition").at("ranks").as_count();
   persistence_threshold_ = view.at("partition").at("param_persistence_threshold").as_count();
   if (ranks_ == 0 || ranks_ > 1'000'000) throw view.at("partition").at("ranks").unexpected("1 to 1000000");
@@ -83,10 +100,19 @@ Checkpoint::Checkpoint(const fs::path& path) : folder_(folder_of(path)) {
 }
 
 void Checkpoint::check_matches(const planner::Plan& plan) const {
+  const std::string file = (folder_ / "manifest.json").string();
+  const std::string optimizer(planner::name_of(plan.training.optimizer));
+  if (optimizer_ != optimizer) {
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: it was written with the optimizer {}, the plan has {}",
+                                                      folder_.string(), optimizer_, optimizer))
+        .at({.file = file, .key = "training.optimizer", .value = optimizer_})
+        .hint(fmt::format("moments of one optimizer mean nothing to another: make the plan with --optimizer {}",
+                          optimizer_));
+  }
   const Json expected = partition_json(plan);
   if (partition_ == expected) return;
   throw Error(ErrorCode::kInvalidInput, fmt::format("{}: {}", folder_.string(), difference(partition_, expected)))
-      .at({.file = (folder_ / "manifest.json").string(), .key = "partition"})
+      .at({.file = file, .key = "partition"})
       .hint("resume with a plan for the same model, ranks and persistence threshold; the ZeRO stage may differ");
 }
 

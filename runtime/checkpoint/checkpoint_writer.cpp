@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "kernels/ranges.h"
 #include "models/core/file_io.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksum.h"
@@ -33,6 +34,14 @@ Json extents_json(const std::vector<Extent>& extents) {
   return {{"extents", std::move(list)}};
 }
 
+Json scaler_json(const std::optional<LossScalerState>& scaler) {
+  if (!scaler) return nullptr;
+  return {{"scale", scaler->scale},
+          {"hysteresis", scaler->hysteresis},
+          {"iteration", scaler->iteration},
+          {"last_overflow", scaler->last_overflow < 0 ? Json(nullptr) : Json(scaler->last_overflow)}};
+}
+
 Json manifest_json(const planner::Plan& plan, const Manifest& manifest) {
   return {{"format", "zeroplan/checkpoint"},
           {"version", 1},
@@ -43,7 +52,8 @@ Json manifest_json(const planner::Plan& plan, const Manifest& manifest) {
           {"tokens", manifest.tokens},
           {"optimizer_step", manifest.optimizer_step},
           {"seed", manifest.seed},
-          {"loss", manifest.loss}};
+          {"loss", manifest.loss},
+          {"loss_scaler", scaler_json(manifest.loss_scaler)}};
 }
 
 /// Whole checkpoints of a directory, oldest first. The names sort like the steps.
@@ -104,20 +114,24 @@ CheckpointWriter::~CheckpointWriter() = default;
 void CheckpointWriter::add(std::uint64_t rank, const GroupState& group) {
   const planner::ShardGroup& shard_group = plan_.partition.groups.at(group.group);
   const Elements begin = shard_group.shard * rank;
-  const auto shard_of = [&](const void* data, Elements data_begin) {
-    const auto* bytes = static_cast<const std::byte*>(data) + ((begin - data_begin) * DType::kFp32).count();
-    return std::span(bytes, (shard_group.shard * DType::kFp32).count());
+  std::vector<float> wide;
+  // As fp32: where it lies, or widened.
+  const auto shard_of = [&](const void* data, DType dtype, Elements data_begin) {
+    const auto* bytes = static_cast<const std::byte*>(data) + ((begin - data_begin) * dtype).count();
+    if (dtype == DType::kFp32) return std::span(bytes, (shard_group.shard * dtype).count());
+    wide.resize(shard_group.shard.count());
+    kernels::reference::copy({.dtype = dtype, .count = wide.size(), .x = bytes, .out = wide.data()});
+    return std::as_bytes(std::span(wide));
   };
   RankFile& file = *files_.at(rank - first_);
   if (group.master != nullptr) {
-    file.add(shard_group.name, "weights", shard_of(group.master, group.states_begin));
+    file.add(shard_group.name, "weights", shard_of(group.master, DType::kFp32, group.states_begin));
   } else {
-    ZP_CHECK(group.parameter_dtype == DType::kFp32);
-    file.add(shard_group.name, "weights", shard_of(group.parameters, group.parameters_begin));
+    file.add(shard_group.name, "weights", shard_of(group.parameters, group.parameter_dtype, group.parameters_begin));
   }
-  ZP_CHECK(group.moments.empty() || group.moment_dtype == DType::kFp32);
   for (std::size_t m = 0; m < group.moments.size(); ++m) {
-    file.add(shard_group.name, fmt::format("moment {}", m + 1), shard_of(group.moments[m], group.states_begin));
+    file.add(shard_group.name, fmt::format("moment {}", m + 1),
+             shard_of(group.moments[m], group.moment_dtype, group.states_begin));
   }
 }
 

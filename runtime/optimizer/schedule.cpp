@@ -50,7 +50,7 @@ class Warmup {
  public:
   explicit Warmup(ScheduleArguments& arguments)
       : steps_(std::max<double>(2, static_cast<double>(arguments.positive("warmup_num_steps", 1000)))),
-        is_linear_(arguments.text("warmup_type").value_or("log") == "linear") {}
+        is_linear_(arguments.one_of("warmup_type", {"log", "linear"}) == "linear") {}
   double steps() const { return steps_; }
   bool covers(double t) const { return t < steps_; }
   double gamma(double t) const { return is_linear_ ? t / steps_ : std::log(t + 1) / std::log(steps_); }
@@ -66,7 +66,7 @@ class WarmupSchedule final : public Schedule {
   WarmupSchedule(ScheduleArguments& a, double default_max, bool decays)
       : low_(a.number("warmup_min_lr", 0.0)), high_(a.number("warmup_max_lr", default_max)), warmup_(a) {
     if (decays) total_ = static_cast<double>(a.positive("total_num_steps", std::nullopt));
-    a.number("last_batch_iteration", -1.0);
+    a.starts_at_the_beginning();
   }
   double rate(std::uint64_t number) const override {
     const double t = iteration_of(number);
@@ -93,7 +93,7 @@ class WarmupCosineSchedule final : public Schedule {
         warmup_floor_(a.number("warmup_min_ratio", 0.0)),
         cosine_floor_(a.number("cos_min_ratio", 1e-4)),
         warmup_(a) {
-    a.number("last_batch_iteration", -1.0);
+    a.starts_at_the_beginning();
   }
   double rate(std::uint64_t number) const override {
     const double t = iteration_of(number);
@@ -117,7 +117,7 @@ class RangeTestSchedule final : public Schedule {
         size_(static_cast<double>(a.positive("lr_range_test_step_size", 2000))),
         growth_(a.number("lr_range_test_step_rate", 1.0)),
         is_staircase_(a.boolean("lr_range_test_staircase", false)) {
-    a.number("last_batch_iteration", -1.0);
+    a.starts_at_the_beginning();
   }
   double rate(std::uint64_t number) const override {
     const double interval = (iteration_of(number) + 1) / size_;
@@ -135,17 +135,17 @@ class OneCycleSchedule final : public Schedule {
       : low_(a.number("cycle_min_lr", std::nullopt)),
         high_(a.number("cycle_max_lr", std::nullopt)),
         decay_rate_(a.number("decay_lr_rate", 0.0)),
-        first_(static_cast<double>(a.positive("cycle_first_step_size", 2000))),
-        second_(static_cast<double>(a.positive("cycle_second_step_size", static_cast<std::uint64_t>(first_)))),
+        first_(a.number_within("cycle_first_step_size", 2000, 1, kMostSteps)),
+        second_(a.number_within("cycle_second_step_size", first_, 0, kMostSteps)),
         first_stairs_(static_cast<double>(a.count("cycle_first_stair_count", 0))),
         second_stairs_(
             static_cast<double>(a.count("cycle_second_stair_count", static_cast<std::uint64_t>(first_stairs_)))),
-        decay_step_(static_cast<double>(a.count("decay_step_size", 0))),
+        decay_step_(a.number_within("decay_step_size", 0, 0, kMostSteps)),
         moves_momentum_(a.boolean("cycle_momentum", true)),
-        low_momentum_(a.number("cycle_min_mom", 0.8)),
-        high_momentum_(a.number("cycle_max_mom", 0.9)),
+        low_momentum_(a.number_within("cycle_min_mom", 0.8, 0, kMostMomentum)),
+        high_momentum_(a.number_within("cycle_max_mom", 0.9, 0, kMostMomentum)),
         momentum_decay_(a.number("decay_mom_rate", 0.0)) {
-    a.number("last_batch_iteration", -1.0);
+    a.starts_at_the_beginning();
   }
 
   double rate(std::uint64_t number) const override {
@@ -164,6 +164,8 @@ class OneCycleSchedule final : public Schedule {
 
  private:
   static constexpr double kBeta2 = 0.99;  ///< DeepSpeed sets it, whatever the optimizer says
+  static constexpr double kMostSteps = 0x1p53;
+  static constexpr double kMostMomentum = 1 - 0x1p-53;
   double total() const { return first_ + second_; }
 
   double scale(double t) const {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "models/core/text.h"
 #include "runtime/optimizer/schedule.h"
@@ -36,6 +37,28 @@ class ScheduleArguments {
   std::uint64_t count(const std::string& key, std::uint64_t fallback) {
     const auto value = text(key);
     return value ? parse_count(*value, flag(key)) : fallback;
+  }
+  /// A fraction where DeepSpeed takes one.
+  double number_within(const std::string& key, double fallback, double least, double most) {
+    const double value = number(key, fallback);
+    if (value >= least && value <= most) return value;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: expected a number from {:g} to {:g}, found {}", flag(key), least, most, value));
+  }
+  /// The first of `values` where nothing is given.
+  std::string one_of(const std::string& key, std::initializer_list<std::string_view> values) {
+    const std::string value = text(key).value_or(std::string(*values.begin()));
+    for (const std::string_view each : values) {
+      if (value == each) return value;
+    }
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: expected {}, found {}", flag(key), fmt::join(values, " or "), value));
+  }
+  /// DeepSpeed's way to resume.
+  void starts_at_the_beginning() {
+    if (number("last_batch_iteration", -1.0) == -1.0) return;
+    throw Error(ErrorCode::kUsage, fmt::format("{}: expected -1", flag("last_batch_iteration")))
+        .hint("--resume goes on where the checkpoint ended");
   }
   bool boolean(const std::string& key, bool fallback) {
     const auto value = text(key);

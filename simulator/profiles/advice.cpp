@@ -81,7 +81,7 @@ std::uint64_t largest(const std::function<std::uint64_t(std::uint64_t)>& bytes, 
 }
 
 /// A change that may be tried: what costs least comes first.
-struct Candidate {
+struct CandidateChange {
   std::string flags;
   std::string why;
   planner::TrainingSpec spec;
@@ -89,100 +89,100 @@ struct Candidate {
 };
 
 /// Changes to a ZeRO or fully sharded run: where states lie.
-void add_placement(std::vector<Candidate>& list, const ProfileRequest& r) {
+void add_placement(std::vector<CandidateChange>& list, const ProfileRequest& r) {
   const Framework framework = r.spec.framework;
   if (framework == Framework::kDeepspeed && r.strategy.stage < 3) {
-    Candidate c{.flags = "--stage 3",
-                .why = "weights are sharded as well, at the price of gathers",
-                .spec = r.spec,
-                .strategy = r.strategy};
+    CandidateChange c{.flags = "--stage 3",
+                      .why = "weights are sharded as well, at the price of gathers",
+                      .spec = r.spec,
+                      .strategy = r.strategy};
     c.strategy.stage = 3;
     list.push_back(c);
   }
   if (framework == Framework::kDeepspeed && r.strategy.stage >= 1 && !r.strategy.offload_optimizer.any()) {
-    Candidate c{.flags = "--offload-optimizer cpu",
-                .why = "master weights and moments move to the host, whose update is slower",
-                .spec = r.spec,
-                .strategy = r.strategy};
+    CandidateChange c{.flags = "--offload-optimizer cpu",
+                      .why = "master weights and moments move to the host, whose update is slower",
+                      .spec = r.spec,
+                      .strategy = r.strategy};
     c.strategy.offload_optimizer = {planner::OffloadPlace::kCpu, 1};
     list.push_back(c);
   }
   const bool shards_weights =
       framework == Framework::kFsdp2 || (framework == Framework::kDeepspeed && r.strategy.stage == 3);
   if (shards_weights && !r.strategy.offload_param.any()) {
-    Candidate c{.flags = "--offload-param cpu",
-                .why = "shards come from the host for every gather",
-                .spec = r.spec,
-                .strategy = r.strategy};
+    CandidateChange c{.flags = "--offload-param cpu",
+                      .why = "shards come from the host for every gather",
+                      .spec = r.spec,
+                      .strategy = r.strategy};
     c.strategy.offload_param = {planner::OffloadPlace::kCpu, 1};
     list.push_back(c);
   }
   if (framework == Framework::kPytorch || framework == Framework::kDdp) {
-    Candidate c{.flags = "--framework fsdp2 --gpus " + std::to_string(std::max<std::uint64_t>(2, r.spec.gpus)),
-                .why = "weights, gradients and states are sharded over the GPUs",
-                .spec = r.spec,
-                .strategy = r.strategy};
+    CandidateChange c{.flags = "--framework fsdp2 --gpus " + std::to_string(std::max<std::uint64_t>(2, r.spec.gpus)),
+                      .why = "weights, gradients and states are sharded over the GPUs",
+                      .spec = r.spec,
+                      .strategy = r.strategy};
     c.spec.framework = Framework::kFsdp2;
     c.spec.gpus = std::max<std::uint64_t>(2, r.spec.gpus);
     c.strategy.stage = 3;
     if (c.spec.precision == Precision::kAmp) c.spec.precision = Precision::kBf16Mixed;
     list.push_back(c);
   } else {
-    Candidate c{.flags = "--gpus " + std::to_string(2 * r.spec.gpus),
-                .why = "each GPU keeps half the share",
-                .spec = r.spec,
-                .strategy = r.strategy};
+    CandidateChange c{.flags = "--gpus " + std::to_string(2 * r.spec.gpus),
+                      .why = "each GPU keeps half the share",
+                      .spec = r.spec,
+                      .strategy = r.strategy};
     c.spec.gpus = 2 * r.spec.gpus;
     c.spec.nodes = 2 * r.spec.nodes;
     list.push_back(c);
   }
 }
 
-std::vector<Candidate> candidates(const ProfileRequest& r) {
-  std::vector<Candidate> list;
-  const auto add = [&](std::string flags, std::string why, const std::function<void(Candidate&)>& change) {
-    Candidate c{.flags = std::move(flags), .why = std::move(why), .spec = r.spec, .strategy = r.strategy};
+std::vector<CandidateChange> candidates(const ProfileRequest& r) {
+  std::vector<CandidateChange> list;
+  const auto add = [&](std::string flags, std::string why, const std::function<void(CandidateChange&)>& change) {
+    CandidateChange c{.flags = std::move(flags), .why = std::move(why), .spec = r.spec, .strategy = r.strategy};
     change(c);
     list.push_back(std::move(c));
   };
   if (r.spec.attention == planner::AttentionKind::kEager) {
     add("--attention sdpa", "scores are not kept in memory; the same results",
-        [](Candidate& c) { c.spec.attention = planner::AttentionKind::kSdpa; });
+        [](CandidateChange& c) { c.spec.attention = planner::AttentionKind::kSdpa; });
   }
   const bool torch_update = r.spec.framework != Framework::kDeepspeed;
   if (torch_update && r.spec.optimizer_impl != planner::OptimizerImplementation::kFused) {
     add("--optimizer-impl fused", "the update needs no temporaries; the same results",
-        [](Candidate& c) { c.spec.optimizer_impl = planner::OptimizerImplementation::kFused; });
+        [](CandidateChange& c) { c.spec.optimizer_impl = planner::OptimizerImplementation::kFused; });
   }
   if (r.strategy.micro_batch > 1) {
     const std::uint64_t passes = r.strategy.accumulation * r.strategy.micro_batch;
     add(fmt::format("--micro-batch 1 --accumulation {}", passes), "the same global batch in smaller passes",
-        [passes](Candidate& c) {
+        [passes](CandidateChange& c) {
           c.strategy.micro_batch = 1;
           c.strategy.accumulation = passes;
         });
   }
   if (r.strategy.recompute != planner::Recompute::kFull) {
     add("--recompute full", "only the inputs of blocks are kept; about a third more computation",
-        [](Candidate& c) { c.strategy.recompute = planner::Recompute::kFull; });
+        [](CandidateChange& c) { c.strategy.recompute = planner::Recompute::kFull; });
   }
   add_placement(list, r);
   const bool wide = r.spec.precision == Precision::kFp32;
   if (wide && (r.spec.framework == Framework::kPytorch || r.spec.framework == Framework::kDdp)) {
     add("--precision amp", "activations in 16 bits; weights and states as they are",
-        [](Candidate& c) { c.spec.precision = Precision::kAmp; });
+        [](CandidateChange& c) { c.spec.precision = Precision::kAmp; });
   }
   if (r.spec.precision != Precision::kBf16) {
     add("--precision bf16", "weights, gradients and moments in 16 bits: training may be less stable",
-        [](Candidate& c) { c.spec.precision = Precision::kBf16; });
+        [](CandidateChange& c) { c.spec.precision = Precision::kBf16; });
   }
   if (r.spec.optimizer == planner::OptimizerKind::kAdamW && torch_update && r.spec.method == Method::kFull) {
     add("--optimizer adamw-8bit", "moments in 8 bits",
-        [](Candidate& c) { c.spec.optimizer = planner::OptimizerKind::kAdamW8bit; });
+        [](CandidateChange& c) { c.spec.optimizer = planner::OptimizerKind::kAdamW8bit; });
   }
   if (r.spec.method == Method::kFull) {
     add("--method lora", "only small adapters are trained, so that gradients and states all but vanish",
-        [](Candidate& c) { c.spec.method = Method::kLora; });
+        [](CandidateChange& c) { c.spec.method = Method::kLora; });
   }
   return list;
 }
@@ -191,7 +191,7 @@ std::vector<Candidate> candidates(const ProfileRequest& r) {
 std::vector<Change> changes(const ProfileRequest& request, const Asker& asker, std::uint64_t now,
                             std::uint64_t budget) {
   std::vector<Change> list;
-  for (const Candidate& c : candidates(request)) {
+  for (const CandidateChange& c : candidates(request)) {
     std::uint64_t bytes = 0;
     try {
       bytes = asker.process_bytes(c.spec, c.strategy);

@@ -7,10 +7,10 @@
 namespace zeroplan::simulator {
 namespace {
 
-class Deepspeed : public Framework {
+class Deepspeed : public FrameworkProfile {
  public:
   Deepspeed(EagerTape& tape, const EagerModel& model, const ProfileRequest& request)
-      : Framework(tape, model, request), ranks_(request.spec.gpus), stage_(request.strategy.stage) {
+      : FrameworkProfile(tape, model, request), ranks_(request.spec.gpus), stage_(request.strategy.stage) {
     dtype_ = planner::compute_dtype(request.spec.precision);
     has_master_ = planner::has_master_weights(request.spec.precision);
     offload_optimizer_ = stage_ >= 1 && request.strategy.offload_optimizer.any();
@@ -92,7 +92,7 @@ class Deepspeed : public Framework {
     const Tensor wide = tape_.make(group, DType::kFp32, kOptimizerTemporaries);
   }
   void zero_gradients() override {
-    Framework::zero_gradients();
+    FrameworkProfile::zero_gradients();
     own_gradients_.clear();
   }
 
@@ -137,7 +137,8 @@ class Deepspeed : public Framework {
 
 }  // namespace
 
-std::unique_ptr<Framework> make_deepspeed(EagerTape& tape, const EagerModel& model, const ProfileRequest& request) {
+std::unique_ptr<FrameworkProfile> make_deepspeed(EagerTape& tape, const EagerModel& model,
+                                                 const ProfileRequest& request) {
   return std::make_unique<Deepspeed>(tape, model, request);
 }
 

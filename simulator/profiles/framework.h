@@ -1,4 +1,4 @@
-// What a framework keeps and does around the eager step. Main types: Framework and one maker per framework.
+// What a framework keeps and does around the eager step. Main types: FrameworkProfile and one maker per framework.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 namespace zeroplan::simulator {
 
 /// Holds the weights, states and buffers of one rank.
-class Framework : public UnitHooks {
+class FrameworkProfile : public UnitHooks {
  public:
-  Framework(EagerTape& tape, const EagerModel& model, const ProfileRequest& request)
+  FrameworkProfile(EagerTape& tape, const EagerModel& model, const ProfileRequest& request)
       : tape_(tape), model_(model), request_(request) {}
   /// Allocates the weights.
   virtual void load() = 0;
@@ -31,8 +31,9 @@ class Framework : public UnitHooks {
   std::vector<Tensor> states_;
 };
 
-std::unique_ptr<Framework> make_pytorch(EagerTape& tape, const EagerModel& model, const ProfileRequest& request);
-std::unique_ptr<Framework> make_fsdp2(EagerTape& tape, const EagerModel& model, const ProfileRequest& request);
-std::unique_ptr<Framework> make_deepspeed(EagerTape& tape, const EagerModel& model, const ProfileRequest& request);
+std::unique_ptr<FrameworkProfile> make_pytorch(EagerTape& tape, const EagerModel& model, const ProfileRequest& request);
+std::unique_ptr<FrameworkProfile> make_fsdp2(EagerTape& tape, const EagerModel& model, const ProfileRequest& request);
+std::unique_ptr<FrameworkProfile> make_deepspeed(EagerTape& tape, const EagerModel& model,
+                                                 const ProfileRequest& request);
 
 }  // namespace zeroplan::simulator

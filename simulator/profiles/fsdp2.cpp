@@ -11,9 +11,10 @@ namespace {
 constexpr StreamId kGatherStream = 1;
 constexpr StreamId kReduceStream = 2;
 
-class Fsdp2 : public Framework {
+class Fsdp2 : public FrameworkProfile {
  public:
-  Fsdp2(EagerTape& tape, const EagerModel& model, const ProfileRequest& request) : Framework(tape, model, request) {
+  Fsdp2(EagerTape& tape, const EagerModel& model, const ProfileRequest& request)
+      : FrameworkProfile(tape, model, request) {
     const planner::TrainingSpec& spec = request.spec;
     ranks_ = spec.gpus;
     shard_dtype_ = spec.precision == planner::Precision::kBf16 ? DType::kBf16 : DType::kFp32;
@@ -82,7 +83,7 @@ class Fsdp2 : public Framework {
     if (!offload_) torch_update(shard_elements_, shard_dtype_, first);
   }
   void zero_gradients() override {
-    Framework::zero_gradients();
+    FrameworkProfile::zero_gradients();
     gradients_.clear();
   }
 
@@ -169,7 +170,7 @@ class Fsdp2 : public Framework {
 
 }  // namespace
 
-std::unique_ptr<Framework> make_fsdp2(EagerTape& tape, const EagerModel& model, const ProfileRequest& request) {
+std::unique_ptr<FrameworkProfile> make_fsdp2(EagerTape& tape, const EagerModel& model, const ProfileRequest& request) {
   return std::make_unique<Fsdp2>(tape, model, request);
 }
 

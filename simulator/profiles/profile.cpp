@@ -50,7 +50,8 @@ std::vector<Allocation> allocations(const MemoryLog& log, const EagerModel& mode
   return result;
 }
 
-std::unique_ptr<Framework> make_framework(EagerTape& tape, const EagerModel& model, const ProfileRequest& request) {
+std::unique_ptr<FrameworkProfile> make_framework(EagerTape& tape, const EagerModel& model,
+                                                 const ProfileRequest& request) {
   switch (request.spec.framework) {
     case planner::Framework::kFsdp2:
       return make_fsdp2(tape, model, request);
@@ -73,7 +74,7 @@ PeakPrediction predict_peak(const ProfileRequest& request) {
                               .attention = request.spec.attention,
                               .recompute = request.strategy.recompute};
   EagerModel model(tape, request.model, request.trained, settings);
-  const std::unique_ptr<Framework> framework = make_framework(tape, model, request);
+  const std::unique_ptr<FrameworkProfile> framework = make_framework(tape, model, request);
   log.begin(Phase::kLoad);
   tape.warm_up();
   framework->load();

@@ -5,11 +5,11 @@
 
 namespace zeroplan::simulator {
 
-void Framework::zero_gradients() {
+void FrameworkProfile::zero_gradients() {
   for (ParameterId id = 0; id < tape_.parameter_count(); ++id) tape_.parameter(id).grad = {};
 }
 
-void Framework::torch_update(const std::vector<std::uint64_t>& elements, DType dtype, bool first) {
+void FrameworkProfile::torch_update(const std::vector<std::uint64_t>& elements, DType dtype, bool first) {
   const planner::TrainingSpec& spec = request_.spec;
   const std::uint64_t moments = planner::moment_count(spec.optimizer);
   const bool fused = spec.optimizer_impl == planner::OptimizerImplementation::kFused;
@@ -38,9 +38,9 @@ namespace {
 constexpr std::uint64_t kDdpBucketBytes = std::uint64_t{25} << 20;
 constexpr std::uint64_t kDdpFirstBucketBytes = std::uint64_t{1} << 20;
 
-class Pytorch : public Framework {
+class Pytorch : public FrameworkProfile {
  public:
-  using Framework::Framework;
+  using FrameworkProfile::FrameworkProfile;
 
   void load() override {
     for (ParameterId id = 0; id < tape_.parameter_count(); ++id) {
@@ -97,7 +97,8 @@ class Pytorch : public Framework {
 
 }  // namespace
 
-std::unique_ptr<Framework> make_pytorch(EagerTape& tape, const EagerModel& model, const ProfileRequest& request) {
+std::unique_ptr<FrameworkProfile> make_pytorch(EagerTape& tape, const EagerModel& model,
+                                               const ProfileRequest& request) {
   return std::make_unique<Pytorch>(tape, model, request);
 }
 

@@ -49,6 +49,28 @@ TEST_P(TrainingAllocations, AreNoneInSteps) {
   }
 }
 
+/// Overflows, 16-bit sums in workspaces and states without fp32 included.
+TEST_P(TrainingAllocations, AreNoneIn16BitSteps) {
+  for (const auto precision : {planner::Precision::kFp16Mixed, planner::Precision::kBf16}) {
+    TinyRun run(qwen2_tied_config(), {.ranks = 2, .stage = GetParam(), .seq = 48, .precision = precision});
+    AllocationWatch watch;
+    runtime::TrainSettings settings;
+    settings.steps = kSteps;
+    settings.threads = 2;
+    settings.loss_scale.initial_power = 30;
+    runtime::Trainer trainer(run.plan, settings, run.batches, *run.weights, *run.schedule);
+    trainer.train(
+        [&](const runtime::StepReport& report) {
+          if (report.step == 1) watch.arm_steady_state();
+          if (report.step == kSteps) watch.disarm_steady_state();
+        },
+        run.no_interrupt);
+    const AllocationCounts counts = watch.counts();
+    EXPECT_EQ(counts.in_training_steps, 0u) << planner::name_of(precision);
+    EXPECT_EQ(counts.by_other_threads, 0u) << planner::name_of(precision);
+  }
+}
+
 TEST_P(TrainingAllocations, LargeOnesAreTheArenas) {
   TinyRun run(wider_llama_config(), {.ranks = 2, .stage = GetParam(), .micro_batch = 4, .seq = 256});
   const Bytes arena = run.plan.tier(planner::Tier::kDevice).arena;

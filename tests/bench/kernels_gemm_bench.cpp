@@ -44,7 +44,7 @@ struct Operands {
 void own(benchmark::State& state, int threads) {
   Operands x(state);
   Workers workers(threads);
-  const std::size_t bytes = zeroplan::gemm_workspace_bytes(x.n, x.k).count();
+  const std::size_t bytes = zeroplan::gemm_workspace_bytes(x.m, x.n, x.k, zeroplan::DType::kFp32).count();
   const std::unique_ptr<void, void (*)(void*)> workspace(std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
   for (auto _ : state) {
     zeroplan::kernels::cpu::gemm({.m = x.m,

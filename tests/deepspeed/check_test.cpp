@@ -191,6 +191,58 @@ TEST(ErrorLog, ARequestIsTracedToTheLogits) {
   EXPECT_NEAR(static_cast<double>(*report.explanations.front().tokens), 16384, 10);
 }
 
+TEST(ErrorLog, RejectedKeysOfAValidationReportAreNamedWithTheirSection) {
+  CheckInput input;
+  input.error_log =
+      "pydantic_core._pydantic_core.ValidationError: 2 validation errors for DeepSpeedZeroConfig\n"
+      "stage3_prefetch_bucket_size\n"
+      "  Input should be a valid integer, got a number with a fractional part [type=int_from_float, input_value=1.5]\n"
+      "    For further information visit the site\n"
+      "stage3_prefetch_size\n"
+      "  Extra inputs are not permitted [type=extra_forbidden, input_value=1]\n";
+  const CheckReport report = check(input);
+  const Finding* first = find(report, "zero_optimization.stage3_prefetch_bucket_size", Severity::kError);
+  ASSERT_NE(first, nullptr);
+  const Finding* second = find(report, "zero_optimization.stage3_prefetch_size", Severity::kError);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->message, "DeepSpeed rejects stage3_prefetch_size: extra inputs are not permitted");
+}
+
+TEST(ErrorLog, FewOverflowsAreNormalAndManyAreNot) {
+  CheckInput input;
+  const std::string line =
+      "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768\n";
+  input.error_log = line + line;
+  EXPECT_EQ(check(input).count(Severity::kError), 0u);
+  EXPECT_NE(find(check(input), "fp16", Severity::kInfo), nullptr);
+  std::string many;
+  for (int i = 0; i < 25; ++i) many += line;
+  input.error_log = many;
+  EXPECT_NE(find(check(input), "fp16", Severity::kError), nullptr);
+}
+
+TEST(ErrorLog, KnownMessagesNameTheirKey) {
+  const std::vector<std::pair<std::string, std::string>> messages = {
+      {"TypeError: '<' not supported between instances of 'str' and 'int'", "zero_optimization"},
+      {"TypeError: expected str, bytes or os.PathLike object, not NoneType",
+       "zero_optimization.offload_param.nvme_path"},
+      {"OSError: Error no file named pytorch_model.bin, model.safetensors found in directory out",
+       "zero_optimization.stage3_gather_16bit_weights_on_model_save"},
+      {"RuntimeError: CUDA error: invalid device ordinal", "env"},
+      {"train.py: error: unrecognized arguments: --local_rank=0", "args"},
+      {"ModuleNotFoundError: No module named 'mpi4py'", "env"},
+      {"AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",
+       "zero_optimization.offload_optimizer"},
+      {"size mismatch for weight: copying a param with shape torch.Size([0]) from checkpoint",
+       "zero_optimization.stage"},
+  };
+  for (const auto& [message, key] : messages) {
+    CheckInput input;
+    input.error_log = message;
+    EXPECT_NE(find(check(input), key, Severity::kError), nullptr) << message;
+  }
+}
+
 TEST(Check, ReportsOnlyWhatIsInTheLogWhereNothingIsKnown) {
   CheckInput input;
   input.error_log = "nothing of interest";

@@ -76,13 +76,15 @@ TEST(ConfigDecisions, FlagsWinOverTheFilesBatchSizes) {
 
 TEST(ConfigDecisions, NotesNameTheFlagsOfTrainAndWhatHasNoCounterpart) {
   const ConfigDecisions d = read(R"({"train_batch_size": 1, "gradient_clipping": 0.5,
-    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "weight_decay": 0.1}},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "weight_decay": 0.1, "betas": [0.9, 0.95], "eps": 1e-6}},
     "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_type": "linear"}},
     "zero_optimization": {"stage": 3, "zero_quantized_weights": true}})");
   ASSERT_EQ(d.notes.size(), 2u);
-  EXPECT_NE(d.notes[0].find("--lr 0.0001 --weight-decay 0.1 --grad-clip 0.5 --schedule WarmupLR "
-                            "--schedule-args warmup_num_steps=10,warmup_type=linear"),
-            std::string::npos)
+  EXPECT_NE(
+      d.notes[0].find(
+          "--lr 0.0001 --weight-decay 0.1 --beta1 0.9 --beta2 0.95 --eps 1e-06 --grad-clip 0.5 --schedule WarmupLR "
+          "--schedule-args warmup_num_steps=10,warmup_type=linear"),
+      std::string::npos)
       << d.notes[0];
   EXPECT_NE(d.notes[1].find("zero_quantized_weights"), std::string::npos);
 }

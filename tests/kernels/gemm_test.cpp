@@ -55,7 +55,7 @@ TEST_P(GemmCase, MatchesReferenceAndDoesNotDependOnWorkers) {
       reference(absolute(widen(a)), absolute(widen(b)), absolute(widen(bias)), absolute(widen(before)));
 
   const auto actual = same_for_all_workers([&](Workers& workers) {
-    Workspace workspace(gemm_workspace_bytes(c.n, c.k).count());
+    Workspace workspace(gemm_workspace_bytes(c.m, c.n, c.k, DType::kFp32).count());
     std::vector<float> result = before;
     args.a = a.data();
     args.b = b.data();

@@ -41,7 +41,7 @@ TEST_P(Linear, ForwardMatchesReference) {
                              .bias = wide_bias_.data(),
                              .y = expected.data()});
   const auto actual = same_for_all_workers([&](Workers& workers) {
-    Workspace workspace(linear_forward_workspace_bytes(kIn, kOut).count());
+    Workspace workspace(linear_forward_workspace_bytes(kTokens, kIn, kOut, DType::kFp32).count());
     std::vector<float> y(kTokens * kOut);
     cpu::linear_forward({.layout = GetParam(),
                          .tokens = kTokens,
@@ -71,7 +71,7 @@ TEST_P(Linear, BackwardInputMatchesReference) {
                                     .d_x = expected.data(),
                                     .accumulate = true});
   const auto actual = same_for_all_workers([&](Workers& workers) {
-    Workspace workspace(linear_backward_input_workspace_bytes(kIn, kOut).count());
+    Workspace workspace(linear_backward_input_workspace_bytes(kTokens, kIn, kOut, DType::kFp32).count());
     std::vector<float> d_x(kTokens * kIn, 1.0f);
     cpu::linear_backward_input({.layout = GetParam(),
                                 .tokens = kTokens,
@@ -105,7 +105,7 @@ TEST_P(Linear, BackwardWeightMatchesReference) {
                                        .accumulate = accumulate,
                                        .accumulate_bias = accumulate});
     const auto actual = same_for_all_workers([&](Workers& workers) {
-      Workspace workspace(linear_backward_weight_workspace_bytes(kTokens, kIn, kOut, GetParam()).count());
+      Workspace workspace(linear_backward_weight_workspace_bytes(kTokens, kIn, kOut, GetParam(), DType::kFp32).count());
       std::vector<float> result(kIn * kOut + kOut, 2.0f);
       cpu::linear_backward_weight({.layout = GetParam(),
                                    .tokens = kTokens,

@@ -76,6 +76,22 @@ TEST(CostModel, MeasuredOpsHaveAFloorBelowTheirSmallestPoint) {
   EXPECT_NEAR(costs.update(Elements(5000), DType::kFp32).value(), 5e-6, 1e-15);
 }
 
+TEST(CostModel, UnmeasuredUpdatesMoveTheBytesOfTheirMoments) {
+  Machine machine = measured_cpu();
+  machine.rates.device_bytes = BytesPerSecond(1e9);
+  const auto bytes_of = [&](OptimizerKind optimizer, DType compute) {
+    TrainingSpec training = ranks_on_one_node(1);
+    training.optimizer = optimizer;
+    return CostModel(machine, training).update(Elements(1'000'000), compute).value() * 1e9 / 1e6;
+  };
+  EXPECT_NEAR(bytes_of(OptimizerKind::kAdam, DType::kFp32), 28, 1e-9);  // reads p, g, m, v, writes p, m, v
+  for (const auto one_moment : {OptimizerKind::kSgd, OptimizerKind::kLion, OptimizerKind::kAdagrad}) {
+    EXPECT_NEAR(bytes_of(one_moment, DType::kFp32), 20, 1e-9);
+    EXPECT_NEAR(bytes_of(one_moment, DType::kBf16), 20, 1e-9);  // 2 less to read, 2 more to write
+  }
+  EXPECT_NEAR(bytes_of(OptimizerKind::kLamb, DType::kFp32), 16, 1e-9);  // its last pass: reads p, m, v, writes p
+}
+
 TEST(CostModel, LoopbackCollectivesComeFromTheirPoints) {
   const CostModel costs(measured_cpu(), ranks_on_one_node(2));
   EXPECT_NEAR(costs.collective(CollectiveKind::kAllReduce, Bytes(4 << 20)).value(), 8e-3, 1e-9);

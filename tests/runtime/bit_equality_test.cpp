@@ -36,6 +36,26 @@ TEST(BitEquality, OfStages0And1AndOf2And3WithAccumulation) {
   }
 }
 
+TEST(BitEquality, OfAllStagesForEachOptimizer) {
+  using planner::OptimizerKind;
+  for (const OptimizerKind optimizer : {OptimizerKind::kAdam, OptimizerKind::kSgd, OptimizerKind::kLion,
+                                        OptimizerKind::kAdagrad, OptimizerKind::kLamb}) {
+    SCOPED_TRACE(planner::name_of(optimizer));
+    expect_stages_equal(gpt2_config(), {.ranks = 1, .optimizer = optimizer});
+    expect_stages_equal(qwen2_tied_config(), {.ranks = 3, .optimizer = optimizer});
+  }
+}
+
+TEST(BitEquality, OfLambForEveryCutAndThreadAndDeadBytes) {
+  PlanSettings settings{.ranks = 3, .optimizer = planner::OptimizerKind::kLamb};
+  const auto expected = losses(llama_config(), settings);
+  settings.fixed.sub_group_size = 1000;
+  for (std::uint64_t stage = 0; stage <= 3; ++stage) {
+    settings.stage = stage;
+    EXPECT_EQ(losses(llama_config(), settings, 3, 2, true), expected) << "stage " << stage;
+  }
+}
+
 TEST(BitEquality, WithRecompute) {
   for (const std::uint64_t stage : {0, 3}) {
     PlanSettings settings{.ranks = 2, .stage = stage};

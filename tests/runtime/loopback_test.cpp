@@ -153,5 +153,24 @@ TEST(OrderedSum, OfBf16RoundsOnceToNearestEven) {
   EXPECT_EQ(out, 0x3f81);
 }
 
+TEST(OrderedSum, OfFp16RoundsOnceAndOverflowsToInfinity) {
+  // 1 + 2^-11 + 2^-11: each addend alone would be rounded away in fp16. 65504 + 16 is halfway to what lies beyond.
+  const std::uint16_t first[] = {0x3c00, 0x7bff};
+  const std::uint16_t small[] = {0x1000, 0x4c00};
+  const std::uint16_t last[] = {0x1000, 0x0000};
+  const void* parts[] = {first, small, last};
+  std::uint16_t out[2] = {};
+  ordered_sum(DType::kFp16, parts, 2, false, out);
+  EXPECT_EQ(out[0], 0x3c01);
+  EXPECT_EQ(out[1], 0x7c00);
+}
+
+TEST(OrderedSum, RefusesOtherTypes) {
+  const std::int32_t one = 1;
+  const void* parts[] = {&one};
+  std::int32_t out = 0;
+  EXPECT_THROW(ordered_sum(DType::kInt32, parts, 1, false, &out), Error);
+}
+
 }  // namespace
 }  // namespace zeroplan::runtime

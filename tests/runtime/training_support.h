@@ -28,7 +28,7 @@ struct TinyRun {
             {.name = "constant", .peak_rate = 1e-3, .warmup_steps = 0, .total_steps = 0, .arguments = {}})) {}
 
   /// Losses and gradient norms of each update, as hexadecimal floats: equal text is equal bits.
-  std::vector<std::string> train(runtime::TrainSettings settings) {
+  std::vector<std::string> train(const runtime::TrainSettings& settings) {
     std::vector<std::string> lines;
     runtime::Trainer trainer(plan, settings, batches, *weights, *schedule);
     summary = trainer.train(

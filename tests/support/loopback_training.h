@@ -2,12 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "kernels/ranges.h"
 #include "planner/plan.h"
 #include "runtime/comm/loopback.h"
 #include "runtime/executor.h"
@@ -40,23 +40,17 @@ class IndexedHooks : public runtime::TaskHooks {
     s.learning_rate = 1e-2;
     s.weight_decay = 0.01;
     s.max_grad_norm = 1;
+    s.min_coeff = 0;  // LAMB's ratios as they are
+    s.max_coeff = 1e9;
     s.valid_tokens = static_cast<std::int64_t>(plan_.tokens_per_update());
     s.inverse_valid_tokens = 1.0 / static_cast<double>(s.valid_tokens);
     s.loss_sum = 0;
   }
 
   void load(const runtime::GroupState& state) override {
-    auto* values = reinterpret_cast<float*>(state.parameters);
-    std::memset(values, 0, state.parameters_count.count() * sizeof(float));
-    const std::uint64_t begin = state.parameters_begin.count();
-    for (const planner::PartitionedTensor& tensor : plan_.partition.groups[state.group].tensors) {
-      const bool ones = plan_.model.parameters[tensor.parameter].init == models::InitRule::kOnes;
-      for (std::uint64_t e = 0; e < tensor.elements.count(); ++e) {
-        const std::uint64_t at = tensor.offset.count() + e;
-        if (at < begin || at >= begin + state.parameters_count.count()) continue;
-        values[at - begin] = ones ? 1.0f : value(tensor.parameter, e);
-      }
-    }
+    fill(state.group, state.parameter_dtype, state.parameters, state.parameters_begin, state.parameters_count);
+    if (state.master == nullptr) return;
+    fill(state.group, DType::kFp32, reinterpret_cast<std::byte*>(state.master), state.states_begin, state.states_count);
   }
 
   void save(const runtime::GroupState&) override {}
@@ -68,6 +62,20 @@ class IndexedHooks : public runtime::TaskHooks {
   }
 
  private:
+  void fill(std::uint32_t group, DType dtype, std::byte* data, Elements first, Elements count) const {
+    std::vector<float> values(count.count());
+    const std::uint64_t begin = first.count();
+    for (const planner::PartitionedTensor& tensor : plan_.partition.groups[group].tensors) {
+      const bool ones = plan_.model.parameters[tensor.parameter].init == models::InitRule::kOnes;
+      for (std::uint64_t e = 0; e < tensor.elements.count(); ++e) {
+        const std::uint64_t at = tensor.offset.count() + e;
+        if (at < begin || at >= begin + count.count()) continue;
+        values[at - begin] = ones ? 1.0f : value(tensor.parameter, e);
+      }
+    }
+    kernels::reference::copy({.out_dtype = dtype, .count = values.size(), .x = values.data(), .out = data});
+  }
+
   /// Spread evenly over [-0.05, 0.05): a multiplicative hash of the indices.
   static float value(std::size_t parameter, std::uint64_t element) {
     std::uint64_t x = (parameter * 1000003 + element) * 0x9E3779B97F4A7C15ULL;

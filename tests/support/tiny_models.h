@@ -16,6 +16,7 @@ struct PlanSettings {
   std::uint64_t seq = 16;
   planner::Recompute recompute = planner::Recompute::kNone;
   planner::Precision precision = planner::Precision::kFp32;
+  planner::OptimizerKind optimizer = planner::OptimizerKind::kAdamW;
   planner::FixedDecisions fixed;
 };
 
@@ -74,6 +75,7 @@ inline planner::Plan make_test_plan(const Json& config, const PlanSettings& sett
   training.gpus = settings.ranks;
   training.seq = settings.seq;
   training.precision = settings.precision;
+  training.optimizer = settings.optimizer;
   planner::Strategy strategy = settings.fixed.over_defaults();
   strategy.stage = settings.stage;
   strategy.accumulation = settings.accumulation;

@@ -10,17 +10,12 @@
 #include "planner/deepspeed/rules/error_patterns.h"
 #include "planner/deepspeed/rules/rules.h"
 #include "planner/deepspeed/tensor_catalogue.h"
+#include "planner/deepspeed/value_text.h"
 
 namespace zeroplan::planner::deepspeed {
 namespace {
 
 constexpr std::size_t kMostExplanations = 8;
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 std::optional<double> number_after(const std::string& text, std::string_view words, std::size_t from = 0) {
   const std::size_t at = text.find(words, from);
@@ -189,7 +184,7 @@ void explain_loss_scale(Findings& findings, CheckReport& report, Workspace* work
 
 void explain_error_log(Findings& findings, const CheckInput& input, CheckReport& report, Workspace* work) {
   if (!input.error_log) return;
-  const std::string log = lower(*input.error_log);
+  const std::string log = lower_case(*input.error_log);
   const auto says = [&log](std::string_view words) { return log.find(words) != std::string::npos; };
   const std::size_t before = findings.all().size();
   const bool killed = says("exitcode: -9") || says("exit code: -9") || says("exitcode -9") ||

@@ -11,12 +11,6 @@
 namespace zeroplan::planner::deepspeed {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string result;
-  for (const char c : text) result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
@@ -41,7 +35,7 @@ void check_type(Workspace& work, const std::string& type) {
 
 void check_with_zero(Workspace& work, const std::string& type) {
   if (work.stage() == 0) return;
-  const std::string name = lower(type);
+  const std::string name = lower_case(type);
   if (name == "onebitadam" || name == "zerooneadam" || name == "onebitlamb") {
     work.findings.error("optimizer.type", fmt::format("{} does not work with any ZeRO stage", type),
                         "set zero_optimization.stage to 0, or use AdamW", "AdamW");
@@ -103,7 +97,7 @@ bool is_cpu_optimizer(const std::string& name) {
 }
 
 void check_client(Workspace& work, const std::string& client) {
-  const std::string name = lower(client);
+  const std::string name = lower_case(client);
   const bool is_dummy = contains(name, "dummyoptim");
   const bool has_section = work.given.has("optimizer");
   const std::string device = work.offload_device("offload_optimizer");
@@ -164,7 +158,7 @@ void check_optimizer(Workspace& work) {
     check_type(work, type);
     check_with_zero(work, type);
     check_parameters(work, type);
-    if (lower(type) == "lamb" && work.flag("fp16.enabled", false) && work.number("fp16.loss_scale", 0) > 0) {
+    if (lower_case(type) == "lamb" && work.flag("fp16.enabled", false) && work.number("fp16.loss_scale", 0) > 0) {
       work.findings.error("fp16.loss_scale", "Lamb needs dynamic loss scaling", "write 0", 0);
     }
     if (work.flag("optimizer.params.torch_adam", false) && work.offload_device("offload_optimizer") != "none" &&
@@ -181,7 +175,7 @@ void check_optimizer(Workspace& work) {
     }
   }
   if (work.input.client_optimizer) check_client(work, *work.input.client_optimizer);
-  if (work.is_trainer() && work.given.has("optimizer") && contains(lower(work.arguments.optim), "adafactor")) {
+  if (work.is_trainer() && work.given.has("optimizer") && contains(lower_case(work.arguments.optim), "adafactor")) {
     work.findings.error("args",
                         "the trainer's optim is adafactor, but the file has an optimizer section: both cannot be",
                         "remove the optimizer section, or the argument");

@@ -13,12 +13,6 @@
 namespace zeroplan::planner::deepspeed {
 namespace {
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 /// One check of one value.
 class ValueCheck {
  public:
@@ -59,7 +53,7 @@ class ValueCheck {
   }
 
  private:
-  void wrong(const std::string& more, Json suggest = nullptr) {
+  void wrong(const std::string& more, const Json& suggest = nullptr) {
     const std::string found = fmt::format("{} is {} ({})", path_, shown_value(value_), kind_of(value_));
     work_.findings.error(
         path_, fmt::format("{}, expected {}{}{}", found, expected(), more.empty() ? "" : ": ", more),
@@ -149,11 +143,11 @@ class ValueCheck {
 
   void check_choice() {
     if (!value_.is_string()) return wrong("");
-    const std::string text = key_.any_case ? lower(value_.get<std::string>()) : value_.get<std::string>();
+    const std::string text = key_.any_case ? lower_case(value_.get<std::string>()) : value_.get<std::string>();
     std::vector<std::string> names = split(key_.choices, '|');
     std::vector<std::string_view> views;
     for (const std::string& name : names) {
-      if (text == (key_.any_case ? lower(name) : name)) return;
+      if (text == (key_.any_case ? lower_case(name) : name)) return;
       views.push_back(name);
     }
     const std::string near = nearest_name(value_.get<std::string>(), views);

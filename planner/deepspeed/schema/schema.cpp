@@ -32,7 +32,7 @@ const KeySpec* SectionSpec::find(std::string_view name) const {
 }
 
 const std::vector<SectionSpec>& all_sections() {
-  static const std::vector<SectionSpec> kSections = [] {
+  static const std::vector<SectionSpec> sections = [] {
     std::vector<SectionSpec> all;
     for (auto table : {document_sections, zero_sections, precision_sections, storage_sections, monitoring_sections,
                        parallel_sections}) {
@@ -40,7 +40,7 @@ const std::vector<SectionSpec>& all_sections() {
     }
     return all;
   }();
-  return kSections;
+  return sections;
 }
 
 const SectionSpec* find_section(std::string_view path) {

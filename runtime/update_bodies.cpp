@@ -1,0 +1,287 @@
+#include "runtime/update_bodies.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/adamw.h"
+#include "kernels/lamb.h"
+#include "kernels/optimizers.h"
+#include "runtime/narrow_update.h"
+
+namespace zeroplan::runtime {
+namespace {
+
+using planner::OptimizerKind;
+using planner::StateWork;
+using planner::Task;
+using planner::TaskKind;
+
+static_assert(Bytes(sizeof(kernels::LambSums)) == planner::kTensorNormBytes);
+static_assert(Bytes(sizeof(double)) == planner::kTrustRatioBytes);
+
+/// Parameters of a piece as the kernels update them: fp32, with a rounded copy in mixed precision.
+template <class Arguments>
+void set_parameters(Arguments& call, const StatePiece& p) {
+  if (p.master != nullptr) {
+    call.parameter = p.master;
+    call.copy_dtype = p.parameter_dtype;
+    call.parameter_copy = p.parameters;
+  } else {
+    call.parameter = reinterpret_cast<float*>(p.parameters);
+  }
+}
+
+/// Gradient and moments of an elementwise optimizer.
+template <class Arguments>
+Arguments elementwise_call(const StatePiece& p, const kernels::StepScalars* scalars, std::size_t moments) {
+  ZP_CHECK(p.moments.size() == moments);
+  Arguments call;
+  call.gradient_dtype = p.parameter_dtype;
+  call.count = p.count;
+  call.gradient = p.gradients;
+  call.first_moment = reinterpret_cast<float*>(p.moments[0]);
+  if (moments > 1) call.second_moment = reinterpret_cast<float*>(p.moments[1]);
+  call.scalars = scalars;
+  set_parameters(call, p);
+  return call;
+}
+
+/// One kernel over the pieces of a task.
+template <class Arguments>
+class KernelBody final : public TaskBody {
+ public:
+  using Kernel = void (*)(const Arguments&, kernels::Workers&);
+  KernelBody(Kernel kernel, kernels::Workers& workers, std::vector<Arguments> calls)
+      : kernel_(kernel), workers_(workers), calls_(std::move(calls)) {}
+  void run(const StepPosition&) override {
+    for (const Arguments& call : calls_) kernel_(call, workers_);
+  }
+
+ private:
+  Kernel kernel_;
+  kernels::Workers& workers_;
+  std::vector<Arguments> calls_;
+};
+
+/// The same over pieces without fp32 states.
+template <class Arguments>
+class NarrowBody final : public TaskBody {
+ public:
+  using Kernel = void (*)(const Arguments&, kernels::Workers&);
+  NarrowBody(Kernel kernel, const TaskContext& context, const StateWork& work)
+      : kernel_(kernel), workers_(context.workers) {
+    for (const planner::UpdatePiece& piece : work.pieces) {
+      const StatePiece p = resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false);
+      ZP_CHECK(is_narrow(p) && p.moments.size() == planner::moment_count(context.plan.training.optimizer));
+      Arguments call;
+      call.gradient_dtype = p.parameter_dtype;
+      call.gradient = p.gradients;
+      call.scalars = scalars_at(context, work.scalars);
+      calls_.emplace_back(call, p);
+    }
+  }
+  void run(const StepPosition&) override {
+    for (const auto& [call, piece] : calls_) update_narrow(call, piece, kernel_, serial_, workers_);
+  }
+
+ private:
+  Kernel kernel_;
+  kernels::Workers& workers_;
+  kernels::Workers serial_{1};
+  std::vector<std::pair<Arguments, StatePiece>> calls_;
+};
+
+template <class Arguments>
+std::unique_ptr<TaskBody> elementwise_body(const TaskContext& context, const StateWork& work,
+                                           typename KernelBody<Arguments>::Kernel kernel) {
+  if (context.plan.training.precision == planner::Precision::kBf16) {
+    return std::make_unique<NarrowBody<Arguments>>(kernel, context, work);
+  }
+  std::vector<Arguments> calls;
+  for (const planner::UpdatePiece& piece : work.pieces) {
+    calls.push_back(elementwise_call<Arguments>(
+        resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false),
+        scalars_at(context, work.scalars), planner::moment_count(context.plan.training.optimizer)));
+  }
+  return std::make_unique<KernelBody<Arguments>>(kernel, context.workers, std::move(calls));
+}
+
+/// A piece's part of one tensor.
+struct TensorPart {
+  std::size_t parameter = 0;  ///< index into Model::parameters
+  std::size_t skipped = 0;    ///< elements of the piece before it
+  std::size_t count = 0;
+};
+
+/// The padding between tensors belongs to none.
+std::vector<TensorPart> tensor_parts(const planner::Plan& plan, std::uint32_t group, const StatePiece& piece) {
+  std::vector<TensorPart> parts;
+  const std::uint64_t begin = piece.group_begin.count();
+  for (const planner::PartitionedTensor& tensor : plan.partition.groups.at(group).tensors) {
+    const std::uint64_t first = std::max(begin, tensor.offset.count());
+    const std::uint64_t last = std::min(begin + piece.count, (tensor.offset + tensor.elements).count());
+    if (first < last) parts.push_back({tensor.parameter, first - begin, last - first});
+  }
+  return parts;
+}
+
+/// The ranks' sums, [rank][parameter].
+kernels::LambSums* tensor_norms_at(const TaskContext& context, planner::BufferId buffer) {
+  const std::uint64_t entries = context.plan.model.parameters.size() * context.collectives.size();
+  ZP_CHECK(context.arenas.size(buffer) >= planner::kTensorNormBytes * entries);
+  return reinterpret_cast<kernels::LambSums*>(context.arenas.address(buffer));
+}
+
+double* trust_ratios_at(const TaskContext& context, planner::BufferId buffer) {
+  ZP_CHECK(context.arenas.size(buffer) >= planner::kTrustRatioBytes * context.plan.model.parameters.size());
+  return reinterpret_cast<double*>(context.arenas.address(buffer));
+}
+
+std::unique_ptr<TaskBody> lamb_moments_body(const TaskContext& context, const StateWork& work) {
+  std::vector<kernels::LambMoments> calls;
+  for (const planner::UpdatePiece& piece : work.pieces) {
+    const StatePiece p = resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false);
+    ZP_CHECK(p.moments.size() == 2);
+    calls.push_back({.gradient_dtype = p.parameter_dtype,
+                     .count = p.count,
+                     .gradient = p.gradients,
+                     .first_moment = reinterpret_cast<float*>(p.moments[0]),
+                     .second_moment = reinterpret_cast<float*>(p.moments[1]),
+                     .scalars = scalars_at(context, work.scalars)});
+  }
+  return std::make_unique<KernelBody<kernels::LambMoments>>(kernels::cpu::lamb_moments, context.workers,
+                                                            std::move(calls));
+}
+
+/// This rank's sums, over its shards only at every stage.
+class TensorNormsBody final : public TaskBody {
+ public:
+  TensorNormsBody(const TaskContext& context, const StateWork& work) : workers_(context.workers) {
+    const std::uint64_t rank = context.collectives.rank();
+    const std::size_t parameters = context.plan.model.parameters.size();
+    sums_ = std::span(tensor_norms_at(context, work.tensor_norms) + rank * parameters, parameters);
+    for (const planner::UpdatePiece& piece : work.pieces) {
+      const StatePiece p = resolve_piece(context.plan, piece, rank, context.arenas, true);
+      ZP_CHECK(p.moments.size() == 2);
+      const float* values = p.master != nullptr ? p.master : reinterpret_cast<const float*>(p.parameters);
+      for (const TensorPart& part : tensor_parts(context.plan, piece.piece.group, p)) {
+        calls_.push_back({part.parameter,
+                          {.count = part.count,
+                           .parameter = values + part.skipped,
+                           .first_moment = reinterpret_cast<const float*>(p.moments[0]) + part.skipped,
+                           .second_moment = reinterpret_cast<const float*>(p.moments[1]) + part.skipped,
+                           .scalars = scalars_at(context, work.scalars)}});
+      }
+    }
+  }
+  void run(const StepPosition&) override {
+    std::fill(sums_.begin(), sums_.end(), kernels::LambSums());
+    for (const auto& [parameter, call] : calls_) sums_[parameter] = kernels::cpu::lamb_norms(call, workers_);
+  }
+
+ private:
+  kernels::Workers& workers_;
+  std::span<kernels::LambSums> sums_;
+  std::vector<std::pair<std::size_t, kernels::LambNorms>> calls_;
+};
+
+/// Adds the sums of a tensor in rank order, so that every rank gets the same bits.
+class TrustRatiosBody final : public TaskBody {
+ public:
+  TrustRatiosBody(const TaskContext& context, const StateWork& work)
+      : scalars_(scalars_at(context, work.scalars)),
+        sums_(tensor_norms_at(context, work.tensor_norms)),
+        ratios_(trust_ratios_at(context, work.trust_ratios), context.plan.model.parameters.size()),
+        ranks_(context.collectives.size()) {}
+  void run(const StepPosition&) override {
+    for (std::size_t p = 0; p < ratios_.size(); ++p) {
+      kernels::LambSums whole;
+      for (std::size_t r = 0; r < ranks_; ++r) {
+        whole.parameter += sums_[r * ratios_.size() + p].parameter;
+        whole.direction += sums_[r * ratios_.size() + p].direction;
+      }
+      ratios_[p] = kernels::lamb_ratio(*scalars_, whole);
+    }
+  }
+
+ private:
+  const kernels::StepScalars* scalars_;
+  const kernels::LambSums* sums_;
+  std::span<double> ratios_;
+  std::size_t ranks_;
+};
+
+std::unique_ptr<TaskBody> lamb_update_body(const TaskContext& context, const StateWork& work) {
+  const double* ratios = trust_ratios_at(context, work.trust_ratios);
+  std::vector<kernels::LambUpdate> calls;
+  for (const planner::UpdatePiece& piece : work.pieces) {
+    const StatePiece p = resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false);
+    ZP_CHECK(p.moments.size() == 2);
+    for (const TensorPart& part : tensor_parts(context.plan, piece.piece.group, p)) {
+      kernels::LambUpdate call;
+      set_parameters(call, p);
+      call.count = part.count;
+      call.parameter += part.skipped;
+      if (call.parameter_copy != nullptr) {
+        call.parameter_copy =
+            static_cast<std::byte*>(call.parameter_copy) + (Elements(part.skipped) * call.copy_dtype).count();
+      }
+      call.first_moment = reinterpret_cast<const float*>(p.moments[0]) + part.skipped;
+      call.second_moment = reinterpret_cast<const float*>(p.moments[1]) + part.skipped;
+      call.ratio = ratios + part.parameter;
+      call.scalars = scalars_at(context, work.scalars);
+      calls.push_back(call);
+    }
+  }
+  return std::make_unique<KernelBody<kernels::LambUpdate>>(kernels::cpu::lamb_update, context.workers,
+                                                           std::move(calls));
+}
+
+std::unique_ptr<TaskBody> gather_tensor_norms_body(const TaskContext& context, const StateWork& work) {
+  kernels::LambSums* all = tensor_norms_at(context, work.tensor_norms);
+  const std::uint64_t bytes = (planner::kTensorNormBytes * context.plan.model.parameters.size()).count();
+  return make_gather_body(context, all, bytes);
+}
+
+std::unique_ptr<TaskBody> optimizer_body(const TaskContext& context, const StateWork& work) {
+  const OptimizerKind kind = context.plan.training.optimizer;
+  switch (kind) {
+    case OptimizerKind::kAdamW:
+      return elementwise_body<kernels::AdamW>(context, work, kernels::cpu::adamw);
+    case OptimizerKind::kAdam:
+      return elementwise_body<kernels::OptimizerStep>(context, work, kernels::cpu::adam);
+    case OptimizerKind::kSgd:
+      return elementwise_body<kernels::OptimizerStep>(context, work, kernels::cpu::sgd);
+    case OptimizerKind::kLion:
+      return elementwise_body<kernels::OptimizerStep>(context, work, kernels::cpu::lion);
+    case OptimizerKind::kAdagrad:
+      return elementwise_body<kernels::OptimizerStep>(context, work, kernels::cpu::adagrad);
+    case OptimizerKind::kLamb:
+      return lamb_update_body(context, work);
+    case OptimizerKind::kAdafactor:
+    case OptimizerKind::kAdamW8bit:
+      break;
+  }
+  throw Error(ErrorCode::kUnsupported, fmt::format("optimizer {}: this runtime lacks it", planner::name_of(kind)));
+}
+
+}  // namespace
+
+std::unique_ptr<TaskBody> make_update_body(const TaskContext& context, const Task& task) {
+  const auto& work = std::get<StateWork>(task.work);
+  switch (task.kind) {
+    case TaskKind::kMoments:
+      return lamb_moments_body(context, work);
+    case TaskKind::kTensorNorms:
+      return std::make_unique<TensorNormsBody>(context, work);
+    case TaskKind::kGatherTensorNorms:
+      return gather_tensor_norms_body(context, work);
+    case TaskKind::kTrustRatios:
+      return std::make_unique<TrustRatiosBody>(context, work);
+    default:
+      return optimizer_body(context, work);
+  }
+}
+
+}  // namespace zeroplan::runtime
