@@ -67,7 +67,8 @@ class SafetensorsWeights final : public WeightSource {
     }
     const auto dtype = found.entry->dtype;
     if (dtype != DType::kFp32 && dtype != DType::kBf16 && dtype != DType::kFp16) {
-      throw wrong(fmt::format("{} has the type {}, expected F32, BF16 or F16", parameter.name, found.entry->dtype_name));
+      throw wrong(
+          fmt::format("{} has the type {}, expected F32, BF16 or F16", parameter.name, found.entry->dtype_name));
     }
   }
 

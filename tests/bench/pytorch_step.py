@@ -114,7 +114,7 @@ def run_zeroplan(program: Path, folder: Path, threads: int, steps: int) -> tuple
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
     command = [program, "train", folder / "plan.json", "--data", "random", "--ranks", 1, "--threads", threads, "--steps", steps, "--lr",
-               1e-4, "--weight-decay", 0.01, "--max-grad-norm", 1, "--log", log, "--quiet"]
+               1e-4, "--weight-decay", 0.01, "--grad-clip", 1, "--log", log, "--quiet"]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
@@ -138,7 +138,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder, program = Path(scratch), a.binary.resolve()
         (folder / "model.json").write_text(json.dumps(CONFIG))
-        subprocess.run(list(map(str, [program, "plan", folder / "model.json", "--gpus", 1, "--stage", 0, "--precision", "fp32", "--seq",
+        subprocess.run(list(map(str, [program, "plan", folder / "model.json", "--machine", "gpus=1", "--stage", 0, "--precision", "fp32", "--seq",
                                       TOKENS, "--micro-batch", BATCH, "--accumulation", 1, "--recompute", "none", "--backend", "cpu",
                                       "--comm", "loopback", "-o", folder / "plan.json"])), check=True, stdout=subprocess.DEVNULL)
         pairs = []

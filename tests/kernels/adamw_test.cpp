@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/step_scalars.h"
-#include "tests/kernels/kernel_testing.h"
+#include "tests/kernels/update_state.h"
 
 namespace zeroplan::kernels {
 namespace {
@@ -21,14 +21,8 @@ StepScalars scalars_after(std::int64_t steps) {
   return scalars;
 }
 
-struct State {
-  explicit State(std::size_t n)
-      : parameter(random_floats(n, 1)),
-        gradient(random_floats(n, 2)),
-        first(random_floats(n, 3)),
-        second(random_floats(n, 4)) {
-    for (float& value : second) value = std::abs(value);
-  }
+struct State : UpdateState {
+  using UpdateState::UpdateState;
   AdamW args(const StepScalars& scalars, std::size_t begin, std::size_t end) {
     return {.count = end - begin,
             .parameter = parameter.data() + begin,
@@ -37,13 +31,6 @@ struct State {
             .second_moment = second.data() + begin,
             .scalars = &scalars};
   }
-  std::vector<float> all() const {
-    std::vector<float> result = parameter;
-    result.insert(result.end(), first.begin(), first.end());
-    result.insert(result.end(), second.begin(), second.end());
-    return result;
-  }
-  std::vector<float> parameter, gradient, first, second;
 };
 
 // The moments take at most 6 roundings of values below 10; the update lr / bc1 x m / denominator at most 16, of |m| /

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/kernels/kernel_testing.h"
+#include "tests/kernels/update_state.h"
 
 namespace zeroplan::kernels {
 namespace {
@@ -21,14 +21,8 @@ StepScalars scalars_of_step(std::int64_t steps) {
   return scalars;
 }
 
-struct State {
-  explicit State(std::size_t n = kCount)
-      : parameter(random_floats(n, 1)),
-        gradient(random_floats(n, 2)),
-        first(random_floats(n, 3)),
-        second(random_floats(n, 4)) {
-    for (float& value : second) value = std::abs(value);
-  }
+struct State : UpdateState {
+  explicit State(std::size_t n = kCount) : UpdateState(n) {}
   LambMoments moments(const StepScalars& s) {
     return {.count = parameter.size(),
             .gradient = gradient.data(),
@@ -51,13 +45,6 @@ struct State {
             .ratio = &ratio,
             .scalars = &s};
   }
-  std::vector<float> all() const {
-    std::vector<float> result = parameter;
-    result.insert(result.end(), first.begin(), first.end());
-    result.insert(result.end(), second.begin(), second.end());
-    return result;
-  }
-  std::vector<float> parameter, gradient, first, second;
 };
 
 // Moments: 4 roundings of values below 8. Parameters: 6 of p, |p| < 8, and of the step, lr sqrt(bc2) / bc1 x 2 < 0.02

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
