@@ -413,9 +413,13 @@ struct Call {
 
 }  // namespace
 
-void BoundProgram::run(kernels::Workers& workers) const {
+void BoundProgram::run(kernels::Workers& workers, StepProfile* profile) const {
   for (const ClearedRange& range : clears) std::memset(range.begin, 0, range.bytes);
-  for (const BoundOp& op : ops) std::visit(Call{workers}, op);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const auto start = profile != nullptr ? StepProfile::Clock::now() : StepProfile::Clock::time_point();
+    std::visit(Call{workers}, ops[i]);
+    if (profile != nullptr) profile->add(kinds[i], StepProfile::Clock::now() - start);
+  }
 }
 
 BoundProgram bind_program(const planner::Plan& plan, const planner::Task& task, const Arenas& arenas) {
@@ -425,7 +429,10 @@ BoundProgram bind_program(const planner::Plan& plan, const planner::Task& task, 
   for (const planner::Access& access : work.clears) {
     bound.clears.push_back({arenas.address(access), static_cast<std::size_t>(access.bytes.count())});
   }
-  for (const Op& op : plan.programs.at(work.program).ops) bound.ops.push_back(binder.bind(op));
+  for (const Op& op : plan.programs.at(work.program).ops) {
+    bound.ops.push_back(binder.bind(op));
+    bound.kinds.push_back(op.kind);
+  }
   return bound;
 }
 

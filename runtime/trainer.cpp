@@ -162,7 +162,7 @@ Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const
   }
   ranks_ = std::make_unique<RankSet>(
       plan, [this](std::uint64_t rank) { return std::make_unique<Hooks>(*this, rank); },
-      ExecutorOptions{.threads = settings.threads, .poison = settings.poison}, processes_);
+      ExecutorOptions{.threads = settings.threads, .poison = settings.poison, .profile = settings.profile}, processes_);
   reports_ = std::make_unique<Reports>(ranks_->stop());
   if (processes_ != nullptr) watch_ = std::make_unique<FailureWatch>(processes_->control(), ranks_->stop());
   ranks_->run_phase("init");
@@ -225,6 +225,7 @@ TrainSummary Trainer::train(const OnStep& on_step, const std::atomic<bool>& inte
   if (summary.steps > 0) summary.loss = last_loss_;
   if (settings_.checkpoint_dir && summary.steps > 0) summary.checkpoint = save();
   summary.record = ranks_->executor(0).record();
+  if (const StepProfile* profile = ranks_->executor(0).profile()) summary.profile = profile->rows();
   if (!step_times_.empty()) {
     std::vector<double> times(step_times_.begin() + (step_times_.size() > 1 ? 1 : 0), step_times_.end());
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());

@@ -32,6 +32,7 @@ struct TrainSettings {
   bool resume = false;
   LossScaleSettings loss_scale;  ///< fp16-mixed only
   bool poison = false;           ///< test: see ExecutorOptions
+  bool profile = false;          ///< measure each op
   OptimizerSettings optimizer;
 };
 
@@ -54,6 +55,8 @@ struct TrainSummary {
   std::optional<double> loss;
   std::optional<double> median_step_s;  ///< of all but the first
   planner::RunRecord record;            ///< of rank 0
+  /// Of rank 0 over the whole run, its beginning included; empty without TrainSettings::profile.
+  std::vector<StepProfile::Row> profile;
   /// Of all ranks of this process.
   std::array<Bytes, planner::kTierCount> planned;
   std::array<Bytes, planner::kTierCount> used;
