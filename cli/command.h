@@ -33,6 +33,7 @@ struct Answer {
   int exit_code = kExitDone;
   Json document = Json::object();
   std::string text;
+  bool is_silent = false;  ///< another process of the run gives the answer
 };
 
 /// One command. Errors are thrown as `Error` and printed by main; one that ends a run which had begun exits 1, see
@@ -52,6 +53,12 @@ class Command {
 class RunFailed : public Error {
  public:
   explicit RunFailed(const Error& cause) : Error(cause) {}
+};
+
+/// Ends this process with exit code 1 and no word: another process of the run says why.
+class SaidElsewhere : public Error {
+ public:
+  explicit SaidElsewhere(const Error& cause) : Error(cause) {}
 };
 
 /// `{"error": {code, message, where, hint}}` of section 1 of the command line's contract.

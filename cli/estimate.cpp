@@ -78,7 +78,7 @@ class EstimateCommand : public Command {
 
     const Strategy base = request.fixed.over_defaults();
     report.persistence_threshold = base.param_persistence_threshold;
-    for (const std::uint64_t stage : stages(request)) {
+    for (const std::uint64_t stage : stages_of(request)) {
       Strategy s = base;
       s.stage = stage;
       report.stage3 = report.stage3 || stage == 3;
@@ -96,13 +96,6 @@ class EstimateCommand : public Command {
   }
 
  private:
-  static std::vector<std::uint64_t> stages(const RunRequest& request) {
-    const Framework f = request.training.framework;
-    if (f == Framework::kPytorch || f == Framework::kDdp) return {0};
-    if (f == Framework::kFsdp2) return {3};
-    return request.stages.empty() ? std::vector<std::uint64_t>{0, 1, 2, 3} : request.stages;
-  }
-
   DType load_dtype(const models::Model& model) const {
     if (load_dtype_.empty()) return model.checkpoint_dtype;
     const auto type = parse_dtype(load_dtype_);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/process_run.h"
 #include "cli/train_flags.h"
 #include "models/core/text.h"
 #include "planner/plan_json.h"
@@ -39,21 +40,26 @@ class EvalCommand : public Command {
     const planner::Plan plan =
         is_plan ? planner::load_plan(source_) : runtime::plan_of_checkpoint(runtime::Checkpoint(source_));
     flags_.check_against(plan);
+    flags_.set_checkpoint(folder);
+    return run_as_processes(flags_.processes(plan), flags_.sameness(plan),
+                            [&](runtime::ProcessGroup* processes) { return evaluate(plan, processes); });
+  }
+
+ private:
+  Answer evaluate(const planner::Plan& plan, runtime::ProcessGroup* processes) const {
     const auto source = runtime::open_tokens(flags_.data(plan));
     const runtime::BatchShape shape{plan.partition.ranks, 1, plan.strategy.micro_batch, plan.training.seq};
     const runtime::Batches batches(*source, shape, flags_.seed(), flags_.data_name());
     const std::uint64_t whole = std::max<std::uint64_t>(1, batches.sequences() / (shape.ranks * shape.micro_batch));
     const std::uint64_t passes = flags_.steps().value_or(flags_.data_name() == "random" ? kRandomPasses : whole);
-    flags_.set_checkpoint(folder);
-    runtime::TrainSettings settings = flags_.settings(plan);
+    runtime::TrainSettings settings = flags_.settings(plan, processes);
     settings.resume = true;
     const auto weights = flags_.weights(plan.model);
     const auto schedule = runtime::make_schedule(flags_.schedule());
-    runtime::Trainer trainer(plan, settings, batches, *weights, *schedule);
+    runtime::Trainer trainer(plan, settings, batches, *weights, *schedule, processes);
     return answer(plan, trainer, passes);
   }
 
- private:
   static Answer answer(const planner::Plan& plan, runtime::Trainer& trainer, std::uint64_t passes) {
     const auto start = std::chrono::steady_clock::now();
     const runtime::EvalSummary summary = trainer.evaluate(passes);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/comm/mpi_session.h"
+
 namespace zeroplan::cli {
 
 Json Features::to_json() const {
@@ -16,7 +18,7 @@ std::string Features::to_text() const {
   };
   return fmt::format("zeroplan {} ({})\n", version, commit) + line("cuda", cuda, "(training runs on the CPU)") +
          line("cudnn", cudnn, "(own attention kernel)") + line("nccl", nccl, "(one GPU)") +
-         line("mpi", mpi, "(ranks are threads of one process)") +
+         line("mpi", mpi, "(several processes over TCP)") +
          line("io_uring", io_uring, "(disk through pread and pwrite)");
 }
 
@@ -24,6 +26,7 @@ Features built_in_features() {
   Features features;
   features.version = ZP_VERSION;
   features.commit = ZP_COMMIT;
+  features.mpi = runtime::has_mpi();
   return features;
 }
 

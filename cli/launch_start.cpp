@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +19,6 @@ namespace {
 
 namespace ds = planner::deepspeed;
 
-/// How long mpirun waits between asking its ranks to end and killing them: they finish the step and save meanwhile.
-constexpr const char* kSecondsToSave = "600";
 constexpr int kNotStarted = 127;
 
 sigset_t watched_signals() {
@@ -32,15 +31,21 @@ sigset_t watched_signals() {
 [[noreturn]] void become(const ds::LaunchLine& line, const std::vector<char*>& argv, const sigset_t& old_mask) {
   ::sigprocmask(SIG_SETMASK, &old_mask, nullptr);
   for (const auto& [key, value] : line.environment) ::setenv(key.c_str(), value.c_str(), 1);
-  ::setenv("OMPI_MCA_odls_base_sigkill_timeout", kSecondsToSave, 0);
+  // In a group of its own the launcher does not get the terminal's Ctrl-C, on which it would kill the ranks before they
+  // could save. Such a group must not read the terminal.
+  ::setpgid(0, 0);
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
   ::execvp(argv.front(), argv.data());
   const std::string message = fmt::format("zeroplan: cannot start {}: {}\n", argv.front(), std::strerror(errno));
   static_cast<void>(!::write(STDERR_FILENO, message.data(), message.size()));
   ::_exit(kNotStarted);
 }
 
-/// Waits for the child; signals that arrive meanwhile go on to it.
+/// Waits for the child. The first SIGINT or SIGTERM goes to it as SIGUSR1, which mpirun and srun hand on to the ranks:
+/// these end their step and save. Later ones go to it as they are.
 int wait_for(pid_t child, const sigset_t& watched) {
+  bool was_asked = false;
   while (true) {
     int status = 0;
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
@@ -50,8 +55,9 @@ int wait_for(pid_t child, const sigset_t& watched) {
     }
     siginfo_t info{};
     const int signal = ::sigwaitinfo(&watched, &info);
-    const bool from_terminal = signal == SIGINT && info.si_code == SI_KERNEL;
-    if ((signal == SIGTERM || signal == SIGINT) && !from_terminal) ::kill(child, signal);
+    if (signal != SIGTERM && signal != SIGINT) continue;
+    ::kill(child, was_asked ? signal : SIGUSR1);
+    was_asked = true;
   }
 }
 

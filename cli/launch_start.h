@@ -28,9 +28,8 @@ PlannedRun planned_run(const std::vector<std::string>& command);
 /// process; Error{kUnsupported} for a transport that this build lacks
 void check_start(const PlannedRun& plan, const planner::deepspeed::Resources& resources);
 
-/// Starts the line, waits, and returns its exit code (128 + signal if one ended it). SIGTERM goes on to the child;
-/// SIGINT reaches it from the terminal, or from here if only this process got it. \throws Error{kIo} if nothing can be
-/// started
+/// Starts the line, waits, and returns its exit code (128 + signal if one ended it). The first SIGTERM or SIGINT makes
+/// the ranks end their step and save, a second one ends the child. \throws Error{kIo} if nothing can be started
 int run_line(const planner::deepspeed::LaunchLine& line);
 
 }  // namespace zeroplan::cli

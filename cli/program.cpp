@@ -74,7 +74,7 @@ Error usage_error(const CLI::ParseError& e, const std::string& command) {
 
 int run_command(Entry& entry, const GlobalOptions& options) {
   const Answer answer = entry.command->run(options);
-  print(stdout, options.json ? dump(answer.document) : answer.text);
+  if (!answer.is_silent) print(stdout, options.json ? dump(answer.document) : answer.text);
   return answer.exit_code;
 }
 
@@ -144,6 +144,8 @@ int run_program(int argc, const char* const* argv) {
       if (entry.app->parsed()) chosen = entry.command->name();
     }
     return report_error(usage_error(e, chosen), json, kExitInvalid);
+  } catch (const SaidElsewhere&) {
+    return kExitNo;
   } catch (const RunFailed& e) {
     return report_error(e, json, kExitNo);
   } catch (const Error& e) {

@@ -79,10 +79,21 @@ void apply_global_batch(RunRequest& request) {
 }  // namespace
 
 std::vector<std::uint64_t> stages_of(const RunRequest& request) {
-  const Framework f = request.training.framework;
-  if (f == Framework::kPytorch || f == Framework::kDdp) return {0};
-  if (f == Framework::kFsdp2) return {3};
-  return request.stages.empty() ? std::vector<std::uint64_t>{0, 1, 2, 3} : request.stages;
+  const std::vector<std::uint64_t> all = {0, 1, 2, 3};
+  const Framework framework = request.training.framework;
+  if (framework == Framework::kNative || framework == Framework::kDeepspeed)
+    return request.stages.empty() ? all : request.stages;
+  const std::uint64_t only = framework == Framework::kFsdp2 ? 3 : 0;
+  for (const std::uint64_t stage : request.stages) {
+    if (stage == only || request.stages == all) continue;
+    throw Error(ErrorCode::kUsage, fmt::format("--stage {}: --framework {} knows stage {} alone", stage,
+                                               planner::name_of(framework), only))
+        .at({.key = "--stage", .value = fmt::format("{}", stage)})
+        .hint(only == 3 ? "fsdp2 shards parameters, gradients and optimizer states; --reshard false keeps gathered "
+                          "parameters until the backward pass"
+                        : "native and deepspeed know all stages");
+  }
+  return {only};
 }
 
 void RunFlags::add(CLI::App& app, const std::string& flag, const std::string& help) {

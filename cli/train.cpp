@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/process_run.h"
 #include "cli/step_log.h"
 #include "cli/train_flags.h"
 #include "models/core/text.h"
@@ -37,6 +38,21 @@ Json summary_json(const runtime::TrainSummary& summary, int threads, double pred
             {"interrupted", summary.interrupted}}}};
 }
 
+/// The processes of a run, by rank, each with the most memory that it ever held.
+Json ranks_json(runtime::ProcessGroup& processes) {
+  const auto resident = runtime::resident_peak();
+  const auto peaks = processes.control().all_gather(resident ? fmt::format("{}", resident->count()) : "");
+  Json list = Json::array();
+  for (std::uint64_t r = 0; r < processes.size(); ++r) {
+    const runtime::Member& member = processes.member(r);
+    list.push_back({{"rank", r},
+                    {"host", member.endpoint.host},
+                    {"process", member.process},
+                    {"resident_peak_bytes", peaks[r].empty() ? Json(nullptr) : Json(parse_count(peaks[r], "VmHWM"))}});
+  }
+  return list;
+}
+
 std::string summary_text(const runtime::TrainSummary& summary, double predicted_step_s) {
   constexpr auto kDevice = static_cast<std::size_t>(planner::Tier::kDevice);
   std::string text = fmt::format("trained {} steps, {} tokens", summary.steps, format_count(summary.tokens));
@@ -71,7 +87,16 @@ class TrainCommand : public Command {
   Answer run(const GlobalOptions& options) override {
     const planner::Plan plan = planner::load_plan(plan_);
     flags_.check_against(plan);
-    const runtime::TrainSettings settings = flags_.settings(plan);
+    const runtime::InterruptFlag interrupt;
+    return run_as_processes(flags_.processes(plan), flags_.sameness(plan), [&](runtime::ProcessGroup* processes) {
+      return train(plan, options, processes, interrupt.flag());
+    });
+  }
+
+ private:
+  Answer train(const planner::Plan& plan, const GlobalOptions& options, runtime::ProcessGroup* processes,
+               const std::atomic<bool>& interrupt) const {
+    const runtime::TrainSettings settings = flags_.settings(plan, processes);
     const auto schedule = runtime::make_schedule(flags_.schedule());
     const auto source = runtime::open_tokens(flags_.data(plan));
     const runtime::Batches batches(
@@ -79,21 +104,25 @@ class TrainCommand : public Command {
         flags_.seed(), flags_.data_name());
     const auto weights = flags_.weights(plan.model);
     const double predicted_step_s = simulator::SimulationEvaluator().evaluate(plan).step.value();
-    const runtime::InterruptFlag interrupt;
     std::optional<runtime::Trainer> trainer;
     try {
-      trainer.emplace(plan, settings, batches, *weights, *schedule);
+      trainer.emplace(plan, settings, batches, *weights, *schedule, processes);
     } catch (const Error& error) {
       // A model or precision that the runtime lacks is an answer, not a mistake of the caller.
       if (error.code() == ErrorCode::kUnsupported) throw RunFailed(error);
       throw;
     }
-    StepLog log(flags_.log_path(), options, trainer->resumed_updates(), settings.steps);
+    // Of several processes rank 0 has the log and the progress.
+    GlobalOptions log_options = options;
+    const bool is_first = processes == nullptr || processes->rank() == 0;
+    log_options.quiet = log_options.quiet || !is_first;
+    StepLog log(is_first ? flags_.log_path() : "", log_options, trainer->resumed_updates(), settings.steps);
     try {
       const runtime::TrainSummary summary =
-          trainer->train([&](const runtime::StepReport& report) { log.step(report); }, interrupt.flag());
+          trainer->train([&](const runtime::StepReport& report) { log.step(report); }, interrupt);
       Answer answer;
       answer.document = summary_json(summary, settings.threads, predicted_step_s);
+      if (processes != nullptr) answer.document["summary"]["ranks"] = ranks_json(*processes);
       answer.text = summary_text(summary, predicted_step_s);
       answer.exit_code = summary.interrupted ? kExitNo : kExitDone;
       log.summary(answer.document);
@@ -103,7 +132,6 @@ class TrainCommand : public Command {
     }
   }
 
- private:
   std::string plan_;
   TrainFlags flags_;
 };

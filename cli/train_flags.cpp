@@ -7,6 +7,8 @@
 #include "cli/features.h"
 #include "models/core/cores.h"
 #include "models/core/text.h"
+#include "planner/plan_json.h"
+#include "runtime/checkpoint/checksum.h"
 
 namespace zeroplan::cli {
 namespace {
@@ -35,6 +37,15 @@ double number_from(const std::string& text, const std::string& flag, double leas
   return value;
 }
 
+/// Seconds: a day.
+constexpr double kLongestWait = 86'400;
+
+double bounded_number_from(const std::string& text, const std::string& flag, double least, double most) {
+  const double value = number_from(text, flag, least);
+  if (value > most) throw refused(flag, text, fmt::format("{} to {}", least, most), "");
+  return value;
+}
+
 }  // namespace
 
 void TrainFlags::add_data(CLI::App& app) {
@@ -49,6 +60,10 @@ void TrainFlags::add_backend(CLI::App& app) {
   app.add_option("--ranks", ranks_, "the plan's number of ranks, said again");
   app.add_option("--comm", comm_, "loopback, mpi or nccl (the plan's)");
   app.add_option("--rendezvous", rendezvous_, "how processes meet: mpi, env, file:PATH or tcp:HOST:PORT");
+  app.add_option("--rank", rank_, "of this process, with env, file and tcp (the variable RANK)");
+  app.add_option("--rendezvous-timeout", rendezvous_timeout_, "seconds until all processes must have met (60)");
+  app.add_option("--heartbeat-limit", heartbeat_limit_,
+                 "seconds of silence after which a process counts as lost and the others end (10)");
   app.add_option("--threads", threads_, "per rank (the cores / the ranks on this host)");
   app.add_option("--rehearse", rehearse_, "play this rank of the plan's world alone");
   app.add_option("--disk-dir", disk_dir_, "where the disk tier lies");
@@ -95,23 +110,54 @@ void TrainFlags::check_against(const planner::Plan& plan) const {
                 fmt::format("back end {}: this build has cpu", planner::name_of(training.backend)))
         .hint(again + " --backend cpu");
   }
-  if (training.comm != planner::CommKind::kLoopback) {
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("comm {}: this build has loopback", planner::name_of(training.comm)))
-        .hint(again + " --comm loopback");
+  if (training.comm == planner::CommKind::kNccl) {
+    throw Error(ErrorCode::kUnsupported, "comm nccl: this build has loopback and mpi").hint(again + " --comm mpi");
   }
   if (!rehearse_.empty())
     throw Error(ErrorCode::kUnsupported, "--rehearse: this build runs all ranks of a plan").at({.key = "--rehearse"});
-  if (!rendezvous_.empty()) {
-    throw refused("--rendezvous", rendezvous_, "nothing with comm loopback: its ranks are threads of one process",
-                  "leave it out");
+  if (training.comm == planner::CommKind::kLoopback && (!rendezvous_.empty() || !rank_.empty())) {
+    throw refused(rendezvous_.empty() ? "--rank" : "--rendezvous", rendezvous_.empty() ? rank_ : rendezvous_,
+                  "nothing with comm loopback: its ranks are threads of one process", "leave it out");
   }
 }
 
-int TrainFlags::threads_of(const planner::Plan& plan) const {
+std::optional<runtime::ProcessSettings> TrainFlags::processes(const planner::Plan& plan) const {
+  if (plan.training.comm == planner::CommKind::kLoopback) return std::nullopt;
+  const auto rank = rank_.empty() ? std::nullopt : std::optional(parse_count(rank_, "--rank"));
+  runtime::ProcessSettings settings;
+  settings.rendezvous = runtime::parse_rendezvous(rendezvous_.empty() ? "mpi" : rendezvous_, rank, plan.training.gpus);
+  settings.rendezvous.timeout = std::chrono::seconds(
+      static_cast<std::int64_t>(bounded_number_from(rendezvous_timeout_, "--rendezvous-timeout", 1, kLongestWait)));
+  settings.heartbeat.limit = std::chrono::milliseconds(
+      static_cast<std::int64_t>(1000 * bounded_number_from(heartbeat_limit_, "--heartbeat-limit", 1, kLongestWait)));
+  return settings;
+}
+
+Json TrainFlags::sameness(const planner::Plan& plan) const {
+  const std::string text = planner::plan_to_json(plan).dump();
+  return {{"the plan", runtime::checksum(std::as_bytes(std::span(text)))},
+          {"--data", data_},
+          {"--labels", labels_},
+          {"--seed", seed_},
+          {"--steps", steps_},
+          {"--init", init_},
+          {"--lr", rate_},
+          {"--weight-decay", decay_},
+          {"--grad-clip", clip_},
+          {"--warmup-steps", warmup_},
+          {"--schedule", schedule_},
+          {"--schedule-args", schedule_arguments_},
+          {"--checkpoint-dir", checkpoint_dir_},
+          {"--checkpoint-every", every_},
+          {"--keep", keep_},
+          {"--resume", resume_}};
+}
+
+int TrainFlags::threads_of(const planner::Plan& plan, const runtime::ProcessGroup* processes) const {
   if (threads_.empty()) {
     const std::uint64_t cores = usable_cores();
-    return static_cast<int>(std::max<std::uint64_t>(1, cores / plan.training.gpus));
+    const std::uint64_t ranks = processes == nullptr ? plan.training.gpus : processes->ranks_on_host();
+    return static_cast<int>(std::max<std::uint64_t>(1, cores / ranks));
   }
   const std::uint64_t n = parse_count(threads_, "--threads");
   if (n == 0 || n > 1024) throw refused("--threads", threads_, "1 to 1024", "");
@@ -136,13 +182,13 @@ runtime::DataFlags TrainFlags::data(const planner::Plan& plan) const {
           .seed = seed()};
 }
 
-runtime::TrainSettings TrainFlags::settings(const planner::Plan& plan) const {
+runtime::TrainSettings TrainFlags::settings(const planner::Plan& plan, const runtime::ProcessGroup* processes) const {
   runtime::TrainSettings settings;
   settings.steps = steps().value_or(kDefaultSteps);
   settings.seed = seed();
   settings.weight_decay = number_from(decay_, "--weight-decay", 0);
   settings.max_grad_norm = number_from(clip_, "--grad-clip", 0);
-  settings.threads = threads_of(plan);
+  settings.threads = threads_of(plan, processes);
   settings.loss_scale = loss_scale_.settings(plan.training.precision);
   if (!checkpoint_dir_.empty()) settings.checkpoint_dir = checkpoint_dir_;
   settings.checkpoint_every = parse_count(every_, "--checkpoint-every");

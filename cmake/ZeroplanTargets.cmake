@@ -28,18 +28,15 @@ function(zp_first_build name)
   endif()
 endfunction()
 
-# A folder whose files are compiled once for each instruction set says SINGLE: they cannot be grouped. What lies in a folder `cuda`
-# belongs to the plug-in and is built only with ZP_CUDA.
+# What lies in a folder `cuda` belongs to the plug-in and is built only with ZP_CUDA.
 function(zp_add_library name)
-  cmake_parse_arguments(ARG "SINGLE" "" "DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/cuda/")
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC zp_options ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
-    if(NOT ARG_SINGLE)
-      zp_first_build(${name})
-    endif()
+    zp_first_build(${name})
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE zp_options ${ARG_DEPENDS})

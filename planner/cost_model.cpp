@@ -326,15 +326,10 @@ Seconds CostModel::task(const Plan& plan, const Task& task) const {
 }
 
 double CostModel::cores_used(Lane lane) const {
-  if (cores_per_rank_ == 0) return 0;
-  switch (lane) {
-    case Lane::kCompute:
-      return std::max(1.0, std::floor(cores_per_rank_));
-    case Lane::kDisk:
-      return 0;
-    default:
-      return 1;
-  }
+  if (cores_per_rank_ == 0 || lane == Lane::kDisk) return 0;
+  // With more ranks than cores, the times of tasks already count a rank's part of a core.
+  if (lane != Lane::kCompute || cores_per_rank_ < 1) return std::min(1.0, cores_per_rank_);
+  return std::floor(cores_per_rank_);
 }
 
 }  // namespace zeroplan::planner

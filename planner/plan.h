@@ -153,7 +153,8 @@ struct CollectiveWork {
   /// source.
   std::vector<BufferId> destination;
   bool destination_is_shard = false;
-  bool accumulate = false;  ///< reduce-scatter into a shard buffer: the sum over ranks is added to what is there
+  bool accumulate = false;       ///< reduce-scatter into a shard buffer: the sum over ranks is added to what is there
+  BufferId staging = kNoBuffer;  ///< reductions between processes: where the parts of the other ranks come in
   /// Elements that the collective moves: the sum over pieces of ranks x (end - begin).
   std::uint64_t elements(const Partition& partition) const;
 };

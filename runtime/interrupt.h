@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM as a flag that the training loop asks. Main type: InterruptFlag.
+// Ctrl-C, SIGTERM and SIGUSR1 (the one that mpirun and srun hand on) as a flag that the training loop asks. Main type:
+// InterruptFlag.
 #pragma once
 
 #include <atomic>
@@ -6,8 +7,8 @@
 
 namespace zeroplan::runtime {
 
-/// While one exists, SIGINT and SIGTERM set its flag; a second signal ends the process as the system would. One at a
-/// time.
+/// While one exists, SIGINT, SIGTERM and SIGUSR1 set its flag; a second signal ends the process as the system would.
+/// One at a time.
 class InterruptFlag {
  public:
   InterruptFlag();
@@ -20,6 +21,7 @@ class InterruptFlag {
  private:
   struct sigaction old_interrupt_ = {};
   struct sigaction old_terminate_ = {};
+  struct sigaction old_user_ = {};
 };
 
 }  // namespace zeroplan::runtime

@@ -4,12 +4,18 @@
 
 namespace zeroplan::runtime {
 
-RankSet::RankSet(const planner::Plan& plan, const MakeHooks& make_hooks, const ExecutorOptions& options)
-    : group_(plan.partition.ranks, stop_) {
-  for (std::uint64_t r = 0; r < plan.partition.ranks; ++r) {
-    collectives_.push_back(group_.rank(r));
-    hooks_.push_back(make_hooks(r));
-    executors_.push_back(std::make_unique<Executor>(plan, *collectives_[r], *hooks_[r], stop_, options));
+RankSet::RankSet(const planner::Plan& plan, const MakeHooks& make_hooks, const ExecutorOptions& options,
+                 ProcessGroup* processes) {
+  if (processes != nullptr) {
+    first_rank_ = processes->rank();
+    collectives_.push_back(processes->collectives(stop_));
+  } else {
+    group_.emplace(plan.partition.ranks, stop_);
+    for (std::uint64_t r = 0; r < plan.partition.ranks; ++r) collectives_.push_back(group_->rank(r));
+  }
+  for (std::size_t i = 0; i < collectives_.size(); ++i) {
+    hooks_.push_back(make_hooks(first_rank_ + i));
+    executors_.push_back(std::make_unique<Executor>(plan, *collectives_[i], *hooks_[i], stop_, options));
   }
 }
 

@@ -1,23 +1,27 @@
-// The ranks that live in this process. Purpose: start, stop and fail together. Main type: RankSet. Depends on executor
-// and comm.
+// The ranks that live in this process: all of a loopback plan, or one of a group of processes. Purpose: start, stop and
+// fail together. Main type: RankSet. Depends on executor and comm.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/comm/loopback.h"
+#include "runtime/comm/process_group.h"
 #include "runtime/executor.h"
 
 namespace zeroplan::runtime {
 
-/// All ranks of a loopback plan, as threads. One thread owns it and makes all calls.
+/// Ranks as threads. One thread owns it and makes all calls.
 class RankSet {
  public:
   using MakeHooks = std::function<std::unique_ptr<TaskHooks>(std::uint64_t rank)>;
 
-  /// Allocates every rank's arenas. `plan` must outlive it. \throws as Executor
-  RankSet(const planner::Plan& plan, const MakeHooks& make_hooks, const ExecutorOptions& options);
+  /// Allocates the arenas of all ranks, or with `processes` those of this process' rank. `plan` and `processes` must
+  /// outlive it. \throws as Executor
+  RankSet(const planner::Plan& plan, const MakeHooks& make_hooks, const ExecutorOptions& options,
+          ProcessGroup* processes = nullptr);
 
   /// Runs a phase on all ranks. \throws the first error of any rank
   void run_phase(std::string_view name, const StepPosition& position = {});
@@ -26,7 +30,9 @@ class RankSet {
   void finish_updates();
 
   StopSignal& stop() { return stop_; }
+  /// Ranks of this process; the functions below count them from 0.
   std::size_t size() const { return executors_.size(); }
+  std::uint64_t first_rank() const { return first_rank_; }
   Executor& executor(std::size_t rank) { return *executors_.at(rank); }
   const Executor& executor(std::size_t rank) const { return *executors_.at(rank); }
   TaskHooks& hooks(std::size_t rank) { return *hooks_.at(rank); }
@@ -35,7 +41,8 @@ class RankSet {
   void wait_for_all();
 
   StopSignal stop_;
-  LoopbackGroup group_;
+  std::uint64_t first_rank_ = 0;
+  std::optional<LoopbackGroup> group_;  ///< where no other process takes part
   std::vector<std::unique_ptr<Collectives>> collectives_;
   std::vector<std::unique_ptr<TaskHooks>> hooks_;
   std::vector<std::unique_ptr<Executor>> executors_;  ///< last: their threads end first

@@ -58,6 +58,10 @@ class CollectiveBody final : public TaskBody {
     call_.source_is_shard = work.source_is_shard;
     call_.destination_is_shard = work.destination_is_shard;
     call_.accumulate = work.accumulate;
+    if (work.staging != planner::kNoBuffer) {
+      call_.staging = context.arenas.address(work.staging);
+      call_.staging_bytes = context.arenas.size(work.staging).count();
+    }
     for (std::size_t p = 0; p < work.pieces.size(); ++p) {
       const planner::ShardPiece& piece = work.pieces[p];
       const planner::ShardGroup& group = context.plan.partition.groups.at(piece.group);

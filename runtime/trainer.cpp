@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -80,6 +81,18 @@ class Trainer::Reports {
   std::uint64_t taken_ = 0;
 };
 
+/// Lets the failure of another process stop the ranks of this one.
+class Trainer::FailureWatch {
+ public:
+  FailureWatch(ControlPlane& control, StopSignal& stop) : control_(control) { control_.attach(stop); }
+  ~FailureWatch() { control_.detach(); }
+  FailureWatch(const FailureWatch&) = delete;
+  FailureWatch& operator=(const FailureWatch&) = delete;
+
+ private:
+  ControlPlane& control_;
+};
+
 /// One rank's answers to its tasks.
 class Trainer::Hooks final : public TaskHooks {
  public:
@@ -94,7 +107,7 @@ class Trainer::Hooks final : public TaskHooks {
   void finished(const StepPosition& position, const kernels::StepScalars& scalars) override {
     // A scale that cannot shrink ends the run where the updates are reported; until then it stays.
     if (trainer_.scales_loss()) static_cast<void>(scaler().update(scalars.found_inf != 0));
-    if (rank_ == 0) trainer_.reports_->put(position.update, scalars);
+    if (rank_ == trainer_.ranks_->first_rank()) trainer_.reports_->put(position.update, scalars);
   }
 
  private:
@@ -126,19 +139,21 @@ class Trainer::Hooks final : public TaskHooks {
 };
 
 Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const Batches& batches,
-                 const WeightSource& weights, const Schedule& schedule)
+                 const WeightSource& weights, const Schedule& schedule, ProcessGroup* processes)
     : plan_(plan),
       settings_(settings),
       batches_(batches),
       weights_(weights),
       schedule_(schedule),
       scaler_(settings.loss_scale),
-      rank_scalers_(plan.partition.ranks, scaler_) {
+      rank_scalers_(plan.partition.ranks, scaler_),
+      processes_(processes) {
   refuse_what_is_missing(plan);
   if (settings.steps > 0) refuse_growing_momentum(schedule, settings.steps - 1, plan.training.optimizer);
   std::optional<Checkpoint> checkpoint;
-  if (settings_.checkpoint_dir)
+  if (settings_.checkpoint_dir && is_leader())
     prepare_checkpoint_directory(*settings_.checkpoint_dir, settings_.resume, checkpoint_bytes(plan));
+  meet();
   if (settings_.resume) {
     if (!settings_.checkpoint_dir)
       throw Error(ErrorCode::kUsage, "--resume needs --checkpoint-dir").at({.key = "--resume"});
@@ -147,8 +162,9 @@ Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const
   }
   ranks_ = std::make_unique<RankSet>(
       plan, [this](std::uint64_t rank) { return std::make_unique<Hooks>(*this, rank); },
-      ExecutorOptions{.threads = settings.threads, .poison = settings.poison});
+      ExecutorOptions{.threads = settings.threads, .poison = settings.poison}, processes_);
   reports_ = std::make_unique<Reports>(ranks_->stop());
+  if (processes_ != nullptr) watch_ = std::make_unique<FailureWatch>(processes_->control(), ranks_->stop());
   ranks_->run_phase("init");
   if (checkpoint) restore(*checkpoint);
 }
@@ -167,17 +183,43 @@ void Trainer::restore(const Checkpoint& checkpoint) {
 
 Trainer::~Trainer() = default;
 
+void Trainer::meet() {
+  if (processes_ != nullptr) processes_->control().barrier();
+}
+
+std::string Trainer::from_leader(const std::string& text) {
+  return processes_ == nullptr ? text : processes_->control().broadcast(text);
+}
+
+std::vector<double> Trainer::of_all_ranks(const std::vector<double>& values) {
+  if (processes_ == nullptr) return values;
+  const auto* bytes = reinterpret_cast<const char*>(values.data());
+  std::vector<double> all;
+  for (const std::string& text : processes_->control().all_gather({bytes, values.size() * sizeof(double)})) {
+    ZP_CHECK(text.size() == values.size() * sizeof(double));
+    all.resize(all.size() + values.size());
+    std::memcpy(all.data() + all.size() - values.size(), text.data(), text.size());
+  }
+  return all;
+}
+
+bool Trainer::is_interrupted(const std::atomic<bool>& interrupt) {
+  if (interrupted_) return true;
+  interrupted_ = processes_ == nullptr ? interrupt.load() : processes_->control().any(interrupt.load());
+  return interrupted_;
+}
+
 TrainSummary Trainer::train(const OnStep& on_step, const std::atomic<bool>& interrupt) {
   TrainSummary summary;
   const std::uint64_t first = done_;
-  while (done_ < settings_.steps && !interrupt.load()) {
+  while (done_ < settings_.steps && !is_interrupted(interrupt)) {
     std::uint64_t end = settings_.steps;
     const bool saves = settings_.checkpoint_dir && settings_.checkpoint_every > 0;
     if (saves) end = std::min(end, (done_ / settings_.checkpoint_every + 1) * settings_.checkpoint_every);
     run_updates(end, on_step, interrupt);
-    if (saves && done_ < settings_.steps && !interrupt.load()) summary.checkpoint = save();
+    if (saves && done_ < settings_.steps && !is_interrupted(interrupt)) summary.checkpoint = save();
   }
-  summary.interrupted = interrupt.load() && done_ < settings_.steps;
+  summary.interrupted = interrupted_ && done_ < settings_.steps;
   summary.steps = done_ - first;
   summary.tokens = summary.steps * plan_.tokens_per_update();
   if (summary.steps > 0) summary.loss = last_loss_;
@@ -199,39 +241,43 @@ void Trainer::run_updates(std::uint64_t end, const OnStep& on_step, const std::a
   std::uint64_t approved = std::min(end, done_ + kUpdatesAhead);
   gate.approve(approved - done_);
   ranks_->start_updates(done_, gate);
-  Clock::time_point previous = Clock::now();
-  while (done_ < approved) {
-    const Reports::Entry* entry = reports_->next(done_);
-    if (entry == nullptr) break;
-    const Reports::Entry now = *entry;
-    if (approved < end && !interrupt.load()) {
-      gate.approve(1);
-      ++approved;
+  try {
+    Clock::time_point previous = Clock::now();
+    while (done_ < approved) {
+      const Reports::Entry* entry = reports_->next(done_);
+      if (entry == nullptr) break;
+      const Reports::Entry now = *entry;
+      if (approved < end && !is_interrupted(interrupt)) {
+        gate.approve(1);
+        ++approved;
+      }
+      report_step(now.scalars, std::chrono::duration<double>(now.when - previous).count(), on_step);
+      previous = now.when;
     }
-    StepReport report;
-    report.step = ++done_;
-    report.loss = now.scalars.loss_sum * now.scalars.inverse_valid_tokens;
-    report.learning_rate = now.scalars.learning_rate;
-    report.grad_norm = now.scalars.grad_norm;
-    report.skipped = now.scalars.found_inf != 0;
-    report.loss_scale = now.scalars.loss_scale;
-    report.scales_loss = scales_loss();
-    report.step_s = std::chrono::duration<double>(now.when - previous).count();
-    report.tokens_per_s = static_cast<double>(plan_.tokens_per_update()) / report.step_s;
-    previous = now.when;
-    last_loss_ = report.loss;
-    step_times_.push_back(report.step_s);
-    try {
-      on_step(report);
-      if (scales_loss() && !scaler_.update(report.skipped)) throw no_scale_left(report);
-    } catch (...) {
-      gate.close();
-      ranks_->finish_updates();
-      throw;
-    }
+  } catch (...) {
+    gate.close();
+    ranks_->finish_updates();
+    throw;
   }
   gate.close();
   ranks_->finish_updates();
+}
+
+void Trainer::report_step(const kernels::StepScalars& scalars, double step_s, const OnStep& on_step) {
+  StepReport report;
+  report.step = ++done_;
+  report.loss = scalars.loss_sum * scalars.inverse_valid_tokens;
+  report.learning_rate = scalars.learning_rate;
+  report.grad_norm = scalars.grad_norm;
+  report.skipped = scalars.found_inf != 0;
+  report.loss_scale = scalars.loss_scale;
+  report.scales_loss = scales_loss();
+  report.step_s = step_s;
+  report.tokens_per_s = static_cast<double>(plan_.tokens_per_update()) / report.step_s;
+  last_loss_ = report.loss;
+  step_times_.push_back(report.step_s);
+  on_step(report);
+  if (scales_loss() && !scaler_.update(report.skipped)) throw no_scale_left(report);
 }
 
 std::filesystem::path Trainer::save() {
@@ -242,16 +288,21 @@ std::filesystem::path Trainer::save() {
   manifest.seed = settings_.seed;
   manifest.loss = last_loss_;
   if (scales_loss()) manifest.loss_scaler = scaler_.state();
-  writer_ = std::make_unique<CheckpointWriter>(plan_, *settings_.checkpoint_dir, manifest);
+  const std::filesystem::path directory = *settings_.checkpoint_dir;
+  std::unique_ptr<CheckpointFolder> folder;
+  if (is_leader()) folder = std::make_unique<CheckpointFolder>(plan_, directory, manifest);
+  const std::string temporary = from_leader(folder ? folder->temporary_name() : "");
+  writer_ = std::make_unique<CheckpointWriter>(plan_, directory / temporary, ranks_->first_rank(), ranks_->size());
   try {
     ranks_->run_phase("save");
-    const std::filesystem::path path = writer_->publish(settings_.keep);
+    writer_->finish();
     writer_.reset();
-    return path;
   } catch (...) {
     writer_.reset();
     throw;
   }
+  meet();  // all ranks' files are on the disk
+  return from_leader(folder ? folder->publish(settings_.keep).string() : "");
 }
 
 EvalSummary Trainer::evaluate(std::uint64_t passes) {
@@ -260,7 +311,9 @@ EvalSummary Trainer::evaluate(std::uint64_t passes) {
   for (std::uint64_t pass = 0; pass < passes; ++pass) {
     // With one pass an update, each "update" of the data is one evaluation pass of all ranks.
     ranks_->run_phase("eval", {pass, 0});
-    for (std::size_t r = 0; r < ranks_->size(); ++r) loss += ranks_->executor(r).scalars().loss_sum;
+    std::vector<double> sums;
+    for (std::size_t r = 0; r < ranks_->size(); ++r) sums.push_back(ranks_->executor(r).scalars().loss_sum);
+    for (const double sum : of_all_ranks(sums)) loss += sum;
     summary.tokens += static_cast<std::uint64_t>(ranks_->executor(0).scalars().valid_tokens);
   }
   summary.loss = summary.tokens > 0 ? loss / static_cast<double>(summary.tokens) : 0;

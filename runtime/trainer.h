@@ -73,15 +73,19 @@ class Trainer {
  public:
   using OnStep = std::function<void(const StepReport&)>;
 
-  /// Allocates all memory, fills or restores the states. \throws Error for what is wrong with plan, weights or
-  /// checkpoint
+  /// Allocates all memory, fills or restores the states.
+  /// \param processes  of which this is one; without it all ranks are threads of this process. All members make the
+  /// same
+  ///   calls of a trainer.
+  /// \throws Error for what is wrong with plan, weights or checkpoint
   Trainer(const planner::Plan& plan, const TrainSettings& settings, const Batches& batches, const WeightSource& weights,
-          const Schedule& schedule);
+          const Schedule& schedule, ProcessGroup* processes = nullptr);
   ~Trainer();
 
   /// Updates already done by the checkpoint from which it resumed.
   std::uint64_t resumed_updates() const { return done_; }
-  /// Runs to `steps`, or to the end of the step in which `interrupt` became true; then saves, if asked to.
+  /// Runs to `steps`, or to the end of a step shortly after `interrupt` became true, the same one on all ranks
+  /// whichever was interrupted; then saves, if asked to.
   /// \throws the first error of any rank; Error{kIo} if a checkpoint cannot be written
   TrainSummary train(const OnStep& on_step, const std::atomic<bool>& interrupt);
   /// Forward passes over `passes` micro-batches of each rank.
@@ -92,9 +96,16 @@ class Trainer {
  private:
   class Hooks;
   class Reports;
+  class FailureWatch;
 
+  bool is_leader() const { return processes_ == nullptr || processes_->rank() == 0; }
+  bool is_interrupted(const std::atomic<bool>& interrupt);
+  void meet();
+  std::string from_leader(const std::string& text);
+  std::vector<double> of_all_ranks(const std::vector<double>& values);
   void restore(const Checkpoint& checkpoint);
   void run_updates(std::uint64_t end, const OnStep& on_step, const std::atomic<bool>& interrupt);
+  void report_step(const kernels::StepScalars& scalars, double step_s, const OnStep& on_step);
   std::filesystem::path save();
   void measure_memory(TrainSummary& summary) const;
   bool scales_loss() const { return plan_.training.precision == planner::Precision::kFp16Mixed; }
@@ -106,11 +117,14 @@ class Trainer {
   const Schedule& schedule_;
   LossScaler scaler_;                     ///< after `done_` updates
   std::vector<LossScaler> rank_scalers_;  ///< after the updates that each rank has done
+  ProcessGroup* processes_;
   std::unique_ptr<Reports> reports_;
   std::unique_ptr<RankSet> ranks_;
+  std::unique_ptr<FailureWatch> watch_;       ///< ends before the ranks that it stops
   std::unique_ptr<CheckpointWriter> writer_;  ///< while a checkpoint is written
   std::uint64_t done_ = 0;
   double last_loss_ = 0;
+  bool interrupted_ = false;  ///< agreed by all ranks
   std::vector<double> step_times_;
 };
 

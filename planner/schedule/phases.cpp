@@ -32,6 +32,7 @@ void write_init(ScheduleContext& context) {
   fill("fill/step scalars", states.scalars);
   fill("fill/norm partials", states.norm_partials);
   fill("fill/rotary table", states.rotary_table);
+  fill("fill/reduce staging", states.reduce_staging);
   for (std::uint32_t g = 0; g < states.groups.size(); ++g) {
     const std::string& name = context.plan().partition.groups[g].name;
     Task& load = state_task(context, "load/" + name, TaskKind::kLoad, g);

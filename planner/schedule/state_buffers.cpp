@@ -1,5 +1,7 @@
 #include "planner/schedule/state_buffers.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace zeroplan::planner {
@@ -38,6 +40,20 @@ void add_gradients(PlanDraft& draft, const ShardGroup& group, GroupStates& state
   if (is_sharded) states.gradient_shard = add(group.name + " / gradient shard", group.shard * dtype, accumulates);
 }
 
+/// The parts of the other ranks for one slice of a reduction. A slice is as long as the largest piece of any bucket,
+/// but no longer than so much staging allows; longer ones gain nothing on the wire.
+constexpr Bytes kMostStaging{std::uint64_t{4} << 20};
+
+Bytes staging_bytes(const Plan& plan) {
+  const std::uint64_t peers = plan.training.gpus - 1;
+  const std::uint64_t size = size_of(StateBuffers::gradient_dtype(plan));
+  std::uint64_t largest = 0;
+  for (const ShardGroup& group : plan.partition.groups) largest = std::max(largest, group.shard.count());
+  const std::uint64_t piece = std::min(largest, plan.strategy.reduce_bucket_size / plan.training.gpus);
+  const std::uint64_t room = kMostStaging.count() / peers / size / kTensorAlignment * kTensorAlignment;
+  return Elements(std::max(kTensorAlignment, std::min(piece, room))) * StateBuffers::gradient_dtype(plan) * peers;
+}
+
 }  // namespace
 
 StateBuffers make_state_buffers(PlanDraft& draft) {
@@ -46,6 +62,8 @@ StateBuffers make_state_buffers(PlanDraft& draft) {
   states.scalars = draft.always(std::string(kStepScalars), kStepScalarsBytes);
   states.norm_partials = draft.always("norm partials", kNormPartialBytes * plan.training.gpus);
   for (const ShardGroup& group : plan.partition.groups) states.groups.push_back(persistent_states(draft, group));
+  if (plan.training.comm == CommKind::kMpi && plan.training.gpus > 1)
+    states.reduce_staging = draft.always("reduce staging", staging_bytes(plan));
   const models::DecoderShape& shape = plan.model.decoder.value();
   if (!shape.learned_positions) {
     states.rotary_table =

@@ -24,6 +24,7 @@ struct StateBuffers {
   BufferId scalars = kNoBuffer;
   BufferId norm_partials = kNoBuffer;
   BufferId rotary_table = kNoBuffer;
+  BufferId reduce_staging = kNoBuffer;  ///< ranks that are processes: parts of gradients of the other ranks
   BufferId tensor_norms = kNoBuffer;  ///< LAMB: the ranks' sums of squares of each tensor, during the update
   BufferId trust_ratios = kNoBuffer;  ///< LAMB: likewise
   std::vector<GroupStates> groups;

@@ -132,6 +132,8 @@ class TrainingStepWriter {
         draft.writes(task, states.gradients);
       }
     }
+    work.staging = context_.states.reduce_staging;
+    draft.writes(task, work.staging);
     task.work = std::move(work);
     reductions_.push_back(task.id);
   }

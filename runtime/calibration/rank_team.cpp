@@ -40,10 +40,14 @@ void FloatBuffer::Free::operator()(float* data) const {
   std::free(data);
 }
 
+RankTeam::RankTeam(std::size_t ranks, int threads, Effort effort) : threads_(threads), effort_(effort) {
+  for (std::size_t rank = 0; rank < ranks; ++rank) workers_.push_back(std::make_unique<kernels::Workers>(threads));
+}
+
 Seconds RankTeam::time(const std::function<RankBody(std::size_t rank)>& prepare) const {
   const auto repeats = static_cast<std::size_t>(effort_.repeats);
-  std::vector<std::vector<double>> times(ranks_, std::vector<double>(repeats, 0.0));
-  std::barrier meeting(static_cast<std::ptrdiff_t>(ranks_));
+  std::vector<std::vector<double>> times(ranks(), std::vector<double>(repeats, 0.0));
+  std::barrier meeting(static_cast<std::ptrdiff_t>(ranks()));
   std::size_t calls = 1;  // set by rank 0 between two meetings
   std::mutex mutex;       // guards error
   std::exception_ptr error;
@@ -57,42 +61,42 @@ Seconds RankTeam::time(const std::function<RankBody(std::size_t rank)>& prepare)
         if (!error) error = std::current_exception();
       }
     };
-    std::unique_ptr<kernels::Workers> workers;
+    kernels::Workers& workers = *workers_[rank];
     RankBody body;
-    guarded([&] {
-      workers = std::make_unique<kernels::Workers>(threads_);
-      body = prepare(rank);
-    });
+    guarded([&] { body = prepare(rank); });
     meeting.arrive_and_wait();
     const bool failed = error != nullptr;  // nobody writes it between the meetings
     meeting.arrive_and_wait();
     if (failed) return;
-    guarded([&] { body(*workers); });
-    meeting.arrive_and_wait();
-    const Clock::time_point warm = Clock::now();
-    guarded([&] { body(*workers); });
-    if (rank == 0) {
-      const double once = std::max(seconds_since(warm), 1e-9);
-      calls = std::clamp<std::size_t>(static_cast<std::size_t>(effort_.least.value() / once) + 1, 1, kMostCalls);
-    }
-    for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
+    // Every rank makes the same number of calls, as bodies may wait for each other.
+    const auto time_calls = [&] {
       meeting.arrive_and_wait();
       const Clock::time_point start = Clock::now();
       guarded([&] {
-        for (std::size_t i = 0; i < calls; ++i) body(*workers);
+        for (std::size_t i = 0; i < calls; ++i) body(workers);
       });
-      times[rank][repeat] = seconds_since(start) / static_cast<double>(calls);
+      const double once = seconds_since(start) / static_cast<double>(calls);
+      meeting.arrive_and_wait();
+      return once;
+    };
+    // The first calls wake threads up; what they take counts for the number of calls at most.
+    for (int warm_up = 0; warm_up < 2; ++warm_up) {
+      const double once = std::max(time_calls(), 1e-9);
+      if (rank == 0) {
+        calls = std::clamp<std::size_t>(static_cast<std::size_t>(effort_.least.value() / once) + 1, 1, kMostCalls);
+      }
     }
+    for (double& time : times[rank]) time = time_calls();
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t rank = 0; rank < ranks_; ++rank) threads.emplace_back(serve, rank);
+    for (std::size_t rank = 0; rank < ranks(); ++rank) threads.emplace_back(serve, rank);
   }
   if (error) std::rethrow_exception(error);
   std::vector<double> means(repeats, 0.0);
   for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
-    for (std::size_t rank = 0; rank < ranks_; ++rank)
-      means[repeat] += times[rank][repeat] / static_cast<double>(ranks_);
+    for (std::size_t rank = 0; rank < ranks(); ++rank)
+      means[repeat] += times[rank][repeat] / static_cast<double>(ranks());
   }
   std::nth_element(means.begin(), means.begin() + static_cast<std::ptrdiff_t>(repeats / 2), means.end());
   return Seconds(means[repeats / 2]);

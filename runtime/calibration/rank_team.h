@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "kernels/workers.h"
 #include "models/core/units.h"
@@ -36,12 +37,13 @@ struct Effort {
   Seconds least = Seconds(1e-3);  ///< each repeat makes so many calls that it takes at least so long
 };
 
-/// `ranks` threads, each with `threads` workers.
+/// `ranks` threads, each with `threads` workers, which live as long as the team: threads that just started may share a
+/// core for longer than a short measurement takes.
 class RankTeam {
  public:
-  RankTeam(std::size_t ranks, int threads, Effort effort) : ranks_(ranks), threads_(threads), effort_(effort) {}
+  RankTeam(std::size_t ranks, int threads, Effort effort);
 
-  std::size_t ranks() const { return ranks_; }
+  std::size_t ranks() const { return workers_.size(); }
   int threads() const { return threads_; }
 
   /// Calls `prepare(rank)` on each rank's thread, then its body on all ranks at once.
@@ -50,7 +52,7 @@ class RankTeam {
   Seconds time(const std::function<RankBody(std::size_t rank)>& prepare) const;
 
  private:
-  std::size_t ranks_;
+  std::vector<std::unique_ptr<kernels::Workers>> workers_;  ///< by rank
   int threads_;
   Effort effort_;
 };

@@ -1,6 +1,6 @@
 // Checkpoints on disk. Purpose: states of every group by rank in extents with checksums, written beside the last
-// checkpoint and put in its place only when whole. Main types: Manifest, CheckpointWriter, Checkpoint. The files are
-// the same at every ZeRO stage:
+// checkpoint and put in its place only when whole. Main types: Manifest, CheckpointFolder, CheckpointWriter,
+// Checkpoint. The files are the same at every ZeRO stage, whether ranks are threads or processes:
 //   DIR/latest                         name of the last whole checkpoint
 //   DIR/step-00000100/manifest.json    model, partition, place in training
 //   DIR/step-00000100/rank-00000.json  extents of that rank's file: group, state, offset, elements, checksum
@@ -39,11 +39,35 @@ struct Extent {
   std::string checksum;  ///< XXH3, 64 bits, hexadecimal
 };
 
-/// Writes one checkpoint: `rank_file` on any thread, then `publish`. Destroyed before, it leaves nothing behind.
+/// The folder of one checkpoint, without a valid name until `publish`: the part of one process for all ranks. Destroyed
+/// before, it leaves nothing behind.
+class CheckpointFolder {
+ public:
+  /// Creates DIR if need be, and in it a temporary folder with the manifest. \throws Error{kIo}
+  CheckpointFolder(const planner::Plan& plan, const std::filesystem::path& directory, const Manifest& manifest);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+
+  /// The temporary folder's name in DIR.
+  std::string temporary_name() const { return temporary_.filename().string(); }
+  /// Once all ranks' files are finished: renames the folder, points `latest` at it and removes all but the last `keep`
+  /// (0: keep all).
+  /// \returns the checkpoint's folder. \throws Error{kIo}; then `latest` still names the one before.
+  std::filesystem::path publish(std::uint64_t keep);
+
+ private:
+  std::filesystem::path directory_;
+  std::filesystem::path temporary_;
+  std::string name_;
+};
+
+/// Writes the files of ranks [first, first + count) into a checkpoint's temporary folder.
 class CheckpointWriter {
  public:
-  /// Creates DIR if need be and a temporary folder in it. \throws Error{kIo}
-  CheckpointWriter(const planner::Plan& plan, const std::filesystem::path& directory, const Manifest& manifest);
+  /// \throws Error{kIo}
+  CheckpointWriter(const planner::Plan& plan, const std::filesystem::path& folder, std::uint64_t first,
+                   std::uint64_t count);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -51,16 +75,13 @@ class CheckpointWriter {
   /// Appends a group's shard to the rank's file; the groups of one rank on one thread. \throws Error{kIo} (a full disk,
   /// ...)
   void add(std::uint64_t rank, const GroupState& group);
-  /// Flushes all, renames the folder, points `latest` at it and removes all but the last `keep` (0: keep all).
-  /// \returns the checkpoint's folder. \throws Error{kIo}; then `latest` still names the one before.
-  std::filesystem::path publish(std::uint64_t keep);
+  /// Flushes the files to the disk and writes their lists. \throws Error{kIo}
+  void finish();
 
  private:
   struct RankFile;
   const planner::Plan& plan_;
-  std::filesystem::path directory_;
-  std::filesystem::path temporary_;
-  std::string name_;
+  std::uint64_t first_;
   std::vector<std::unique_ptr<RankFile>> files_;
 };
 

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -60,7 +60,8 @@ LossScalerState read_scaler(const JsonView& view) {
   state.hysteresis = static_cast<std::int64_t>(view.at("hysteresis").as_count());
   state.iteration = static_cast<std::int64_t>(view.at("iteration").as_count());
   if (view.has("last_overflow")) state.last_overflow = static_cast<std::int64_t>(view.at("last_overflow").as_count());
-  if (!std::isfinite(state.scale) || state.scale <= 0) throw view.at("scale").unexpected("a positive number");
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (!(state.scale > 0 && state.scale <= kLargest)) throw view.at("scale").unexpected("a positive number of fp32");
   if (state.hysteresis < 1) throw view.at("hysteresis").unexpected("at least 1");
   if (state.last_overflow >= state.iteration && state.last_overflow >= 0) {
     throw view.at("last_overflow").unexpected("less than iteration");

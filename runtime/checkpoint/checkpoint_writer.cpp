@@ -82,8 +82,8 @@ struct CheckpointWriter::RankFile {
   }
 };
 
-CheckpointWriter::CheckpointWriter(const planner::Plan& plan, const fs::path& directory, const Manifest& manifest)
-    : plan_(plan), directory_(directory), name_(fmt::format("step-{:08}", manifest.updates)) {
+CheckpointFolder::CheckpointFolder(const planner::Plan& plan, const fs::path& directory, const Manifest& manifest)
+    : directory_(directory), name_(fmt::format("step-{:08}", manifest.updates)) {
   temporary_ = directory_ / fmt::format(".{}.tmp{}", name_, ::getpid());
   std::error_code reason;
   fs::create_directories(directory_, reason);
@@ -91,8 +91,6 @@ CheckpointWriter::CheckpointWriter(const planner::Plan& plan, const fs::path& di
   if (!reason) fs::create_directory(temporary_, reason);
   if (reason) throw folder_error(temporary_, "create", reason);
   try {
-    for (std::uint64_t r = 0; r < plan.partition.ranks; ++r)
-      files_.push_back(std::make_unique<RankFile>(temporary_, r));
     write_file_atomically(temporary_ / "manifest.json", manifest_json(plan, manifest).dump(1) + "\n");
   } catch (...) {
     fs::remove_all(temporary_, reason);
@@ -100,10 +98,18 @@ CheckpointWriter::CheckpointWriter(const planner::Plan& plan, const fs::path& di
   }
 }
 
-CheckpointWriter::~CheckpointWriter() {
+CheckpointFolder::~CheckpointFolder() {
   std::error_code ignored;
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
 }
+
+CheckpointWriter::CheckpointWriter(const planner::Plan& plan, const fs::path& folder, std::uint64_t first,
+                                   std::uint64_t count)
+    : plan_(plan), first_(first) {
+  for (std::uint64_t r = first; r < first + count; ++r) files_.push_back(std::make_unique<RankFile>(folder, r));
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
 
 void CheckpointWriter::add(std::uint64_t rank, const GroupState& group) {
   const planner::ShardGroup& shard_group = plan_.partition.groups.at(group.group);
@@ -117,7 +123,7 @@ void CheckpointWriter::add(std::uint64_t rank, const GroupState& group) {
     kernels::reference::copy({.dtype = dtype, .count = wide.size(), .x = bytes, .out = wide.data()});
     return std::as_bytes(std::span(wide));
   };
-  RankFile& file = *files_.at(rank);
+  RankFile& file = *files_.at(rank - first_);
   if (group.master != nullptr) {
     file.add(shard_group.name, "weights", shard_of(group.master, DType::kFp32, group.states_begin));
   } else {
@@ -129,11 +135,14 @@ void CheckpointWriter::add(std::uint64_t rank, const GroupState& group) {
   }
 }
 
-fs::path CheckpointWriter::publish(std::uint64_t keep) {
+void CheckpointWriter::finish() {
   for (const auto& file : files_) {
     file->data.finish();
     write_file_atomically(file->list_path, extents_json(file->extents).dump(1) + "\n");
   }
+}
+
+fs::path CheckpointFolder::publish(std::uint64_t keep) {
   flush_folder(temporary_);
   const fs::path final_path = directory_ / name_;
   std::error_code reason;

@@ -3,6 +3,7 @@
 // and no executor.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,7 +28,9 @@ struct CollectiveCall {
   std::vector<CollectivePiece> pieces;
   bool source_is_shard = false;
   bool destination_is_shard = false;
-  bool accumulate = false;  ///< reduce-scatter: the sum over ranks is added to the destination
+  bool accumulate = false;       ///< reduce-scatter: the sum over ranks is added to the destination
+  std::byte* staging = nullptr;  ///< reductions of several processes: where the parts of other ranks come in
+  std::size_t staging_bytes = 0;
 };
 
 /// Collectives that run at the same time on different lanes use different channels; within one they run in order.

@@ -36,7 +36,10 @@ class LossScaler {
 
   double scale() const { return state_.scale; }
   const LossScalerState& state() const { return state_; }
-  void restore(const LossScalerState& state) { state_ = state; }
+  /// Goes on from a checkpoint. A fixed scale was asked for by its value and stays.
+  void restore(const LossScalerState& state) {
+    if (settings_.fixed_scale == 0) state_ = state;
+  }
   /// Once an update. \returns false if it overflowed and the scale is at its least: the run cannot go on. The state
   /// then stays as it was.
   [[nodiscard]] bool update(bool overflowed);

@@ -122,6 +122,15 @@ TEST(LossScaler, KeepsAFixedScale) {
   EXPECT_EQ(scaler.scale(), 128);
 }
 
+TEST(LossScaler, KeepsAFixedScaleWhenARunGoesOn) {
+  LossScaler scaler({.fixed_scale = 128});
+  scaler.restore({.scale = 65536, .hysteresis = 1, .iteration = 10, .last_overflow = 9});
+  EXPECT_EQ(scaler.scale(), 128);
+  LossScaler dynamic({});
+  dynamic.restore({.scale = 512, .hysteresis = 1, .iteration = 10, .last_overflow = 9});
+  EXPECT_EQ(dynamic.scale(), 512);
+}
+
 TEST(LossScaler, RefusesWhatNoRunCanUse) {
   const auto is_refused = [](const auto& change) {
     LossScaleSettings settings;

@@ -163,6 +163,16 @@ TEST(EventSimulator, LanesOfTheCpuBackEndShareTheCores) {
   EXPECT_NEAR(p.run().record.step.value(), 4, 1e-6);
 }
 
+TEST(EventSimulator, MoreRanksThanCoresSlowATaskOnce) {
+  PlanOfTimes p;
+  p.plan().training.backend = BackendKind::kCpu;
+  p.plan().training.comm = planner::CommKind::kMpi;
+  p.plan().machine.cores = 1;                                  // half a core a rank
+  p.plan().machine.rates.device_bytes = BytesPerSecond(56e9);  // of both ranks
+  p.compute("a", 2);                                           // already the time on half of the core
+  EXPECT_NEAR(p.run().record.step.value(), 2, 1e-6);
+}
+
 TEST(EventSimulator, NamesTheHoldersAtThePeak) {
   PlanOfTimes p;
   const BufferId weights = p.buffer("weights", 0, 64, true);

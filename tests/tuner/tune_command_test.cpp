@@ -35,6 +35,13 @@ class TuneCommandTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
+TEST_F(TuneCommandTest, RefusesAStageThatTheFrameworkDoesNotKnow) {
+  for (const auto& [framework, stage] : {std::pair{"fsdp2", "1"}, {"fsdp2", "0,3"}, {"pytorch", "3"}, {"ddp", "2"}}) {
+    EXPECT_THROW(tune({"--machine", "h100", "--framework", framework, "--stage", stage}), Error) << framework << stage;
+  }
+  EXPECT_EQ(tune({"--machine", "h100,gpus=2", "--framework", "fsdp2", "--stage", "all"}).exit_code, kExitDone);
+}
+
 TEST_F(TuneCommandTest, AnswersWithTheKeysOfTheContract) {
   const Answer answer = tune({"--machine", "h100,gpus=2", "--top", "3", "-o", path("plan.json")});
   EXPECT_EQ(answer.exit_code, kExitDone);
