@@ -37,12 +37,11 @@ inline Bytes cuda_column_sum_workspace_bytes(std::uint64_t rows, std::uint64_t w
   return Elements(cuda_column_sum_parts(rows)) * width * results * DType::kFp32;
 }
 
-/// Of the embedding's backward pass: the ids and the tokens' indices, each twice, counts of digits by tile, and where
-/// each row of the table begins.
-inline Bytes cuda_embedding_backward_workspace_bytes(std::uint64_t tokens, std::uint64_t vocabulary) {
+/// Of the embedding's backward pass: the ids and the tokens' indices, each twice, and counts of digits by tile.
+inline Bytes cuda_embedding_backward_workspace_bytes(std::uint64_t tokens) {
   const Elements sorted = Elements(4) * round_up(Elements(tokens), 4).count();
   const Elements counts = Elements(kCudaSortDigits) * divide_up(tokens, kCudaSortTile);
-  return (sorted + counts + Elements(vocabulary) + Elements(1)) * DType::kInt32;
+  return (sorted + counts) * DType::kInt32;
 }
 
 /// Of the gradient of attention: d_out . out of each row and head, an fp32 copy of d_q, and 1 MiB for what cuDNN
@@ -54,7 +53,7 @@ inline Bytes cuda_attention_backward_workspace_bytes(std::uint64_t tokens, std::
   return delta + Elements(tokens) * heads * head_size * DType::kFp32 + Bytes(std::uint64_t{1} << 20);
 }
 
-/// Of a sum of squares.
+/// Of a sum of squares. LAMB's norms, two sums at once, need twice as much.
 inline Bytes cuda_sum_of_squares_workspace_bytes() {
   return Elements(kCudaSquareParts) * DType::kFp64;
 }

@@ -1,0 +1,13 @@
+#include "kernels/cuda/context.h"
+
+#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda/matrix_products.h"
+
+namespace zeroplan::kernels::cuda {
+
+Context::Context(const ContextOptions& options)
+    : options_(options), products_(std::make_unique<MatrixProducts>(options)) {}
+
+Context::~Context() = default;
+
+}  // namespace zeroplan::kernels::cuda
