@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/cuda/attention_paths.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/operators.h"
 #include "models/core/error.h"
 
@@ -54,33 +55,51 @@ bool is_empty(const AttentionShape& shape) {
   return shape.sequences * shape.sequence_length * shape.heads == 0;
 }
 
+/// Whether cuDNN takes the call; its plan is built if it is new.
+bool by_cudnn(const AttentionForward& strided, Context& context) {
+  return context.cudnn() != nullptr && context.cudnn()->prepare(strided);
+}
+bool by_cudnn(const AttentionBackward& strided, Context& context, std::size_t bytes) {
+  return context.cudnn() != nullptr && context.cudnn()->prepare(strided, bytes);
+}
+
 }  // namespace
 
-void prepare(const AttentionForward& args, Context&) {
+void prepare(const AttentionForward& args, Context& context) {
   check_shape(args.shape);
+  if (!is_empty(args.shape)) by_cudnn(with_strides(args), context);
 }
-void prepare(const AttentionBackward& args, Context&) {
+void prepare(const AttentionBackward& args, Context& context) {
   check_shape(args.shape);
+  if (!is_empty(args.shape)) by_cudnn(with_strides(args), context, workspace_bytes(args));
 }
 
-std::string implementation(const AttentionForward&, Context&) {
-  return "tiled";
+std::string implementation(const AttentionForward& args, Context& context) {
+  return by_cudnn(with_strides(args), context) ? "cudnn" : "tiled";
 }
-std::string implementation(const AttentionBackward&, Context&) {
-  return "tiled";
+std::string implementation(const AttentionBackward& args, Context& context) {
+  return by_cudnn(with_strides(args), context, workspace_bytes(args)) ? "cudnn" : "tiled";
 }
 
 void enqueue(const AttentionForward& args, const Launch& launch) {
   check_shape(args.shape);
   if (is_empty(args.shape)) return;
-  enqueue_tiled(with_strides(args), launch);
+  const AttentionForward strided = with_strides(args);
+  if (by_cudnn(strided, *launch.context)) return launch.context->cudnn()->enqueue(strided, launch);
+  enqueue_tiled(strided, launch);
 }
 
 void enqueue(const AttentionBackward& args, const Launch& launch) {
   check_shape(args.shape);
   if (is_empty(args.shape)) return;
-  ZP_CHECK(launch.workspace_bytes >= workspace_bytes(args));
+  // A plan belongs to a size of workspace: the one that is planned, whatever the launch offers.
+  Launch planned = launch;
+  planned.workspace_bytes = workspace_bytes(args);
+  ZP_CHECK(launch.workspace_bytes >= planned.workspace_bytes);
   const AttentionBackward strided = with_strides(args);
+  if (by_cudnn(strided, *launch.context, planned.workspace_bytes)) {
+    return launch.context->cudnn()->enqueue(strided, planned);
+  }
   auto* delta = static_cast<float*>(launch.workspace);
   enqueue_delta(strided, delta, launch);
   enqueue_tiled(strided, delta, launch);

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "kernels/cuda/attention_paths.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "tests/cuda/device_testing.h"
 
 namespace zeroplan::kernels::cuda {
@@ -185,6 +186,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttention,
                          ::testing::Combine(::testing::ValuesIn(kCases),
                                             ::testing::Values(DType::kFp32, DType::kBf16, DType::kFp16)),
                          case_name);
+
+/// Where cuDNN is found it takes the shapes that most models have.
+TEST(CudaAttentionPaths, CudnnTakesTheUsualShapes) {
+  ZP_NEEDS_DEVICE();
+  if (gpu().context.cudnn() == nullptr) GTEST_SKIP() << "no cuDNN: " << gpu().context.cudnn_note();
+  for (const Case c : {Case{2, 192, 2, 2, 64, 0, true}, Case{1, 130, 4, 1, 128, 0, true}}) {
+    for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+      Operands o(c, dtype);
+      EXPECT_EQ(implementation(o.forward(), gpu().context), "cudnn") << gpu().context.cudnn()->refusal();
+      EXPECT_EQ(implementation(o.backward(), gpu().context), "cudnn") << gpu().context.cudnn()->refusal();
+    }
+  }
+}
 
 TEST(CudaAttentionValues, NanStaysVisible) {
   ZP_NEEDS_DEVICE();
