@@ -28,6 +28,7 @@ struct ClearedRange {
 struct BoundProgram {
   std::vector<ClearedRange> clears;
   std::vector<BoundOp> ops;
+  std::vector<ClearedRange> scratch;  ///< by op; plans for a GPU alone
 
   /// Calls the CPU kernels. Allocates nothing.
   void run(kernels::Workers& workers) const;
