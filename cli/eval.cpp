@@ -54,6 +54,8 @@ class EvalCommand : public Command {
     const std::uint64_t passes = flags_.steps().value_or(flags_.data_name() == "random" ? kRandomPasses : whole);
     runtime::TrainSettings settings = flags_.settings(plan, processes);
     settings.resume = true;
+    const std::unique_ptr<kernels::Device> device = open_device_of(plan);
+    settings.device = device.get();
     const auto weights = flags_.weights(plan.model);
     const auto schedule = runtime::make_schedule(flags_.schedule());
     runtime::Trainer trainer(plan, settings, batches, *weights, *schedule, processes);
@@ -64,7 +66,7 @@ class EvalCommand : public Command {
     const auto start = std::chrono::steady_clock::now();
     const runtime::EvalSummary summary = trainer.evaluate(passes);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    planner::RunRecord record = trainer.ranks().executor(0).record();
+    planner::RunRecord record = trainer.ranks().record();
     record.step = Seconds(seconds / static_cast<double>(passes));
     record.tokens_per_s = static_cast<double>(plan.tokens_per_pass() * plan.training.gpus * passes) / seconds;
     Answer answer;

@@ -58,7 +58,7 @@ void add_global_flags(CLI::App& app, GlobalOptions& options) {
 }
 
 int print_version(bool json) {
-  const Features features = built_in_features();
+  const Features features = find_features();
   if (json) {
     print(stdout, dump(features.to_json()));
   } else {

@@ -20,18 +20,29 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+/// What the card holds: the driver's context, the libraries, the arenas.
+Json device_json(const runtime::TrainSummary& summary) {
+  if (!summary.device_use) return nullptr;
+  return {{"context_bytes", summary.device_use->at_start},
+          {"library_bytes", summary.device_use->libraries},
+          {"arena_bytes", summary.device_use->arenas},
+          {"taken_bytes", summary.device_use->now}};
+}
+
 Json summary_json(const runtime::TrainSummary& summary, int threads, double predicted_step_s) {
   const auto resident = runtime::resident_peak();
+  const bool device_is_host = !summary.device_use.has_value();
   return {{"summary",
            {{"steps", summary.steps},
             {"tokens", summary.tokens},
             {"loss", or_null(summary.loss)},
-            {"planned", tier_bytes(summary.planned)},
-            {"used", tier_bytes(summary.used)},
-            {"written", tier_bytes(summary.written)},
+            {"planned", tier_bytes(summary.planned, device_is_host)},
+            {"used", tier_bytes(summary.used, device_is_host)},
+            {"written", tier_bytes(summary.written, device_is_host)},
             {"process",
              {{"resident_peak_bytes", resident ? Json(resident->count()) : Json(nullptr)},
-              {"device_process_bytes", nullptr}}},
+              {"device_process_bytes", summary.device_use ? Json(summary.device_use->now) : Json(nullptr)},
+              {"device", device_json(summary)}}},
             {"threads", threads},
             {"predicted_step_s", predicted_step_s},
             {"measured_step_s", or_null(summary.median_step_s)},
@@ -86,6 +97,12 @@ std::string summary_text(const runtime::TrainSummary& summary, double predicted_
                       format_size(summary.written[kDevice]));
   if (const auto resident = runtime::resident_peak())
     text += fmt::format("  process: {} resident at most\n", format_size(*resident));
+  if (const auto& use = summary.device_use) {
+    text += fmt::format(
+        "  card: {} taken = {} context + {} libraries + {} arenas + {} since\n", format_size(Bytes(use->now)),
+        format_size(Bytes(use->at_start)), format_size(Bytes(use->libraries)), format_size(Bytes(use->arenas)),
+        format_size(Bytes(use->now - std::min(use->now, use->at_start + use->libraries + use->arenas))));
+  }
   if (summary.median_step_s) {
     text += fmt::format("  step: {} measured (median), {} predicted\n",
                         format_duration(Seconds(*summary.median_step_s)), format_duration(Seconds(predicted_step_s)));
@@ -121,7 +138,9 @@ class TrainCommand : public Command {
  private:
   Answer train(const planner::Plan& plan, const GlobalOptions& options, runtime::ProcessGroup* processes,
                const std::atomic<bool>& interrupt) const {
-    const runtime::TrainSettings settings = flags_.settings(plan, processes);
+    const std::unique_ptr<kernels::Device> device = open_device_of(plan);
+    runtime::TrainSettings settings = flags_.settings(plan, processes);
+    settings.device = device.get();
     const auto schedule = runtime::make_schedule(flags_.schedule());
     const auto source = runtime::open_tokens(flags_.data(plan));
     const runtime::Batches batches(
@@ -134,7 +153,7 @@ class TrainCommand : public Command {
       trainer.emplace(plan, settings, batches, *weights, *schedule, processes);
     } catch (const Error& error) {
       // A model or precision that the runtime lacks is an answer, not a mistake of the caller.
-      if (error.code() == ErrorCode::kUnsupported) throw RunFailed(error);
+      if (error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kDevice) throw RunFailed(error);
       throw;
     }
     // Of several processes rank 0 has the log and the progress.

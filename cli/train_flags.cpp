@@ -4,11 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "cli/command.h"
 #include "cli/features.h"
 #include "models/core/cores.h"
 #include "models/core/text.h"
 #include "planner/plan_json.h"
 #include "runtime/checkpoint/checksum.h"
+#include "runtime/device/device_library.h"
 
 namespace zeroplan::cli {
 namespace {
@@ -105,11 +107,6 @@ void TrainFlags::check_against(const planner::Plan& plan) const {
   if (!ranks_.empty() && parse_count(ranks_, "--ranks") != training.gpus) {
     throw refused("--ranks", ranks_, fmt::format("{}, the plan's gpus", training.gpus),
                   fmt::format("zeroplan plan {} --machine ... --gpus {}", plan.model.source, ranks_));
-  }
-  if (training.backend != planner::BackendKind::kCpu) {
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("back end {}: this build has cpu", planner::name_of(training.backend)))
-        .hint(again + " --backend cpu");
   }
   if (training.comm == planner::CommKind::kNccl) {
     throw Error(ErrorCode::kUnsupported, "comm nccl: this build has loopback and mpi").hint(again + " --comm mpi");
@@ -216,10 +213,20 @@ std::unique_ptr<runtime::WeightSource> TrainFlags::weights(const models::Model& 
   return runtime::safetensors_weights(model, init_);
 }
 
-Json tier_bytes(const std::array<Bytes, planner::kTierCount>& bytes) {
+std::unique_ptr<kernels::Device> open_device_of(const planner::Plan& plan) {
+  if (plan.training.backend == planner::BackendKind::kCpu) return nullptr;
+  const runtime::DeviceLibrary library(runtime::DeviceLibrary::usual_paths());
+  try {
+    return library.open_device({});
+  } catch (const Error& error) {
+    throw RunFailed(error);
+  }
+}
+
+Json tier_bytes(const std::array<Bytes, planner::kTierCount>& bytes, bool device_is_host) {
   const auto of = [&](planner::Tier tier) { return bytes[static_cast<std::size_t>(tier)]; };
   return {{"device", of(planner::Tier::kDevice).count()},
-          {"host", (of(planner::Tier::kHost) + of(planner::Tier::kDevice)).count()},
+          {"host", (of(planner::Tier::kHost) + (device_is_host ? of(planner::Tier::kDevice) : Bytes())).count()},
           {"disk", of(planner::Tier::kDisk).count()}};
 }
 

@@ -49,7 +49,11 @@ class TrainFlags {
   OptimizerFlags optimizer_;
 };
 
-/// The planned, used or written bytes of the document: host includes the device arenas of the CPU back end.
-Json tier_bytes(const std::array<Bytes, planner::kTierCount>& bytes);
+/// The planned, used or written bytes of the document.
+/// \param device_is_host  the CPU back end, whose device arenas the host includes
+Json tier_bytes(const std::array<Bytes, planner::kTierCount>& bytes, bool device_is_host);
+
+/// The card that executes the plan; null for plans of the CPU back end. \throws RunFailed: no back end, no card, ...
+std::unique_ptr<kernels::Device> open_device_of(const planner::Plan& plan);
 
 }  // namespace zeroplan::cli

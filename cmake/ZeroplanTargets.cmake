@@ -4,8 +4,9 @@
 add_library(zp_options INTERFACE)
 # g++ 12's warnings that depend on what it inlines speak of empty std::optional and of std::string that are used correctly; the
 # sanitizers look for real faults. A release build of users does not fail on what a newer compiler warns of.
-target_compile_options(zp_options INTERFACE -Wall -Wextra $<$<BOOL:${ZP_WERROR}>:-Werror> -Wshadow -Wnon-virtual-dtor
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)
+target_compile_options(zp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra $<$<BOOL:${ZP_WERROR}>:-Werror> -Wshadow
+  -Wnon-virtual-dtor
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>>)
 target_include_directories(zp_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(ZP_SANITIZE STREQUAL "address")
   target_compile_options(zp_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -27,9 +28,11 @@ function(zp_first_build name)
   endif()
 endfunction()
 
+# What lies in a folder `cuda` belongs to the plug-in and is built only with ZP_CUDA.
 function(zp_add_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/cuda/")
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC zp_options ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})

@@ -172,6 +172,15 @@ struct UpdatePiece {
   bool whole_group = false;      ///< stage 0: [begin, end) counts elements of the whole padded group
 };
 
+/// The host's end of what a task moves between host and device; all kNoBuffer without a GPU.
+struct HostSide {
+  BufferId staging = kNoBuffer;   ///< kLoad, kSave, kFill: one state of one group at a time
+  BufferId tokens = kNoBuffer;    ///< kInput: of all micro-steps of an update
+  BufferId labels = kNoBuffer;    ///< likewise
+  BufferId scalars = kNoBuffer;   ///< kInput: as the update begins with them; kFinishNorm: as it leaves them
+  BufferId partials = kNoBuffer;  ///< kFinishNorm: a copy of "norm partials"
+};
+
 /// kMoments, kUpdate: a sub-group. kNorm, kTensorNorms: all pieces whose squares are summed. kLoad, kFill, kSave: one
 /// group.
 struct StateWork {
@@ -180,6 +189,8 @@ struct StateWork {
   BufferId norm_partials = kNoBuffer;  ///< kNorm, kGatherNorm, kFinishNorm
   BufferId tensor_norms = kNoBuffer;   ///< kTensorNorms, kGatherTensorNorms, kTrustRatios: [rank][parameter]
   BufferId trust_ratios = kNoBuffer;   ///< kTrustRatios, kUpdate of LAMB: [parameter]
+  BufferId workspace = kNoBuffer;      ///< kNorm, kTensorNorms, kUpdate on a GPU: scratch of the kernels
+  HostSide host;                       ///< kLoad, kSave, kFinishNorm on a GPU
 };
 
 /// kInput, kRelease, kFill of the rotary table and others that need no more than buffers.
@@ -190,6 +201,7 @@ struct BufferWork {
   BufferId labels = kNoBuffer;
   BufferId scalars = kNoBuffer;  ///< kInput of the first micro-step writes them
   BufferId target = kNoBuffer;   ///< kFill
+  HostSide host;                 ///< kInput, kFill on a GPU
 };
 
 using Work = std::variant<BufferWork, ComputeWork, CollectiveWork, StateWork>;
@@ -259,5 +271,7 @@ constexpr Bytes kNormPartialBytes{16};
 constexpr Bytes kTensorNormBytes{16};
 /// One entry a parameter in the buffer "trust ratios" (double).
 constexpr Bytes kTrustRatioBytes{8};
+/// Elements that an update on a GPU widens at once where all states have 16 bits.
+constexpr Elements kNarrowUpdateBlock{std::uint64_t{1} << 20};
 
 }  // namespace zeroplan::planner

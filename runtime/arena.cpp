@@ -36,19 +36,45 @@ Arena::Arena(Bytes size) : size_(round_up(size, sizeof(kUntouched))) {
   fill_with_pattern(data_, size_.count());
 }
 
+Arena::Arena(Bytes size, kernels::Device& device, bool is_on_host)
+    : device_(&device), is_on_host_(is_on_host), size_(round_up(size, sizeof(kUntouched))) {
+  if (size_ == Bytes()) return;
+  if (is_on_host) {
+    data_ = static_cast<std::byte*>(device.allocate_host(size_.count()));
+    fill_with_pattern(data_, size_.count());
+    return;
+  }
+  data_ = static_cast<std::byte*>(device.allocate(size_.count()));
+  const auto stream = device.make_stream();
+  stream->fill_words(data_, kUntouched, size_.count() / sizeof(kUntouched));
+  stream->synchronize();
+}
+
 Arena::~Arena() {
-  if (data_ != nullptr) ::munmap(data_, size_.count());
+  if (data_ == nullptr) return;
+  if (device_ == nullptr) {
+    ::munmap(data_, size_.count());
+  } else if (is_on_host_) {
+    device_->release_host(data_);
+  } else {
+    device_->release(data_);
+  }
 }
 
 Bytes Arena::written() const {
   const auto* words = reinterpret_cast<const std::uint32_t*>(data_);
   const std::size_t count = size_.count() / sizeof(kUntouched);
+  if (is_on_device()) return size_ - Bytes(device_->count_words(data_, kUntouched, count) * sizeof(kUntouched));
   const auto untouched = static_cast<std::uint64_t>(std::count(words, words + count, kUntouched));
   return size_ - Bytes(untouched * sizeof(kUntouched));
 }
 
-Arenas::Arenas(const planner::Plan& plan) : plan_(plan) {
-  for (std::size_t t = 0; t < planner::kTierCount; ++t) arenas_[t] = std::make_unique<Arena>(plan.tiers[t].arena);
+Arenas::Arenas(const planner::Plan& plan, kernels::Device* device) : plan_(plan) {
+  for (std::size_t t = 0; t < planner::kTierCount; ++t) {
+    const Bytes size = plan.tiers[t].arena;
+    const bool is_on_host = t != static_cast<std::size_t>(planner::Tier::kDevice);
+    arenas_[t] = device == nullptr ? std::make_unique<Arena>(size) : std::make_unique<Arena>(size, *device, is_on_host);
+  }
   for (const planner::Buffer& buffer : plan.buffers) {
     const Bytes end = buffer.offset + buffer.bytes;
     if (end > plan.tier(buffer.tier).arena) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "kernels/device.h"
 #include "planner/plan.h"
 
 namespace zeroplan::runtime {
@@ -16,6 +17,9 @@ class Arena {
  public:
   /// \throws Error{kIo} if the system refuses
   explicit Arena(Bytes size);
+  /// Memory of a device, or with `is_on_host` pinned memory that it reaches. `device` must outlive it, and be current
+  /// on the calling thread. \throws Error{kDoesNotFit}
+  Arena(Bytes size, kernels::Device& device, bool is_on_host);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -26,6 +30,10 @@ class Arena {
   Bytes written() const;
 
  private:
+  bool is_on_device() const { return device_ != nullptr && !is_on_host_; }
+
+  kernels::Device* device_ = nullptr;  ///< null: memory of the system
+  bool is_on_host_ = true;
   std::byte* data_ = nullptr;
   Bytes size_;
 };
@@ -36,7 +44,8 @@ void fill_with_pattern(std::byte* data, std::size_t size);
 /// The arenas of one rank's plan.
 class Arenas {
  public:
-  explicit Arenas(const planner::Plan& plan);
+  /// \param device  where the device tier lies, with a pinned host tier; null: all tiers are memory of the system
+  explicit Arenas(const planner::Plan& plan, kernels::Device* device = nullptr);
 
   std::byte* address(planner::BufferId buffer) const;
   std::byte* address(const planner::Access& access) const { return address(access.buffer) + access.offset.count(); }

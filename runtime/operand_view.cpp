@@ -32,6 +32,12 @@ OperandView OperandViews::view(const models::Operand& operand) const {
   return view;
 }
 
+bool OperandViews::is_scratch(const models::Operand& operand) const {
+  if (operand.tensor == models::kNoTensor) return false;
+  const ProgramTensor& tensor = program_.tensors.at(operand.tensor);
+  return tensor.place == TensorPlace::kTemporary && tensor.name.ends_with(" / workspace");
+}
+
 std::byte* OperandViews::inside(planner::BufferId buffer, Bytes offset, const ProgramTensor& tensor) const {
   if (buffer == planner::kNoBuffer || offset + tensor.bytes() > arenas_.size(buffer)) {
     throw Error(ErrorCode::kInvalidInput, fmt::format("task {}: tensor {} of {} bytes at {} has no room in its buffer",

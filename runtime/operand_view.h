@@ -29,6 +29,8 @@ class OperandViews {
 
   /// \throws Error{kInvalidInput} if it lies outside of the buffer that the task binds to its place
   OperandView view(const models::Operand& operand) const;
+  /// Whether an operand is scratch memory that a kernel asked for.
+  bool is_scratch(const models::Operand& operand) const;
 
  private:
   std::byte* address(const models::ProgramTensor& tensor) const;

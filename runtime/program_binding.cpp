@@ -19,6 +19,7 @@ class ProgramBinder {
   ProgramBinder(const planner::Plan& plan, const planner::Task& task, const Arenas& arenas)
       : plan_(plan), shape_(plan.model.decoder.value()), views_(plan, task, arenas) {
     const auto& work = std::get<planner::ComputeWork>(task.work);
+    is_for_cpu_ = plan.training.backend == planner::BackendKind::kCpu;
     // Heads are kept as [words, width] in every family, whatever the layout of the blocks' weights.
     const bool is_head = plan.model.units.at(work.unit).kind == models::UnitKind::kHead;
     layout_ = shape_.weights_in_by_out && !is_head ? WeightLayout::kInOut : WeightLayout::kOutIn;
@@ -70,6 +71,13 @@ class ProgramBinder {
     throw Error(ErrorCode::kInternal, fmt::format("op {} has no kernel", op.name));
   }
 
+  /// What a GPU's kernel may write besides its results: the last operand, where the planner gave it one.
+  ClearedRange scratch(const Op& op) const {
+    if (is_for_cpu_ || op.writes.empty() || !views_.is_scratch(op.writes.back())) return {};
+    const OperandView view = views_.view(op.writes.back());
+    return {view.data, static_cast<std::size_t>(view.bytes().count())};
+  }
+
  private:
   OperandView read(const Op& op, std::size_t i) const {
     return i < op.reads.size() ? views_.view(op.reads[i]) : OperandView();
@@ -80,7 +88,8 @@ class ProgramBinder {
   std::size_t seq() const { return plan_.training.seq; }
 
   /// The scratch of an op, of at least `needed` bytes.
-  static void* workspace(const Op& op, const OperandView& view, Bytes needed) {
+  void* workspace(const Op& op, const OperandView& view, Bytes needed) const {
+    if (!is_for_cpu_) return nullptr;
     if (needed > Bytes() && (view.data == nullptr || view.bytes() < needed)) {
       throw Error(ErrorCode::kInvalidInput, fmt::format("op {} has {} bytes of workspace, its kernel needs {}", op.name,
                                                         view.bytes().count(), needed.count()))
@@ -384,6 +393,7 @@ class ProgramBinder {
   const models::DecoderShape& shape_;
   OperandViews views_;
   WeightLayout layout_ = WeightLayout::kOutIn;
+  bool is_for_cpu_ = true;
 };
 
 /// Which kernel an argument struct belongs to.
@@ -432,6 +442,7 @@ BoundProgram bind_program(const planner::Plan& plan, const planner::Task& task, 
   for (const Op& op : plan.programs.at(work.program).ops) {
     bound.ops.push_back(binder.bind(op));
     bound.kinds.push_back(op.kind);
+    bound.scratch.push_back(binder.scratch(op));
   }
   return bound;
 }

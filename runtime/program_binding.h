@@ -30,6 +30,7 @@ struct BoundProgram {
   std::vector<ClearedRange> clears;
   std::vector<BoundOp> ops;
   std::vector<models::OpKind> kinds;  ///< of `ops`
+  std::vector<ClearedRange> scratch;  ///< by op; plans for a GPU alone
 
   /// Calls the CPU kernels. Allocates nothing. \param profile  where the time of each op is added; may be null
   void run(kernels::Workers& workers, StepProfile* profile) const;

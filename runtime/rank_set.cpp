@@ -28,6 +28,10 @@ void RankSet::start_updates(std::uint64_t first_update, const UpdateGate& gate) 
   for (auto& executor : executors_) executor->start_updates(first_update, gate);
 }
 
+void RankSet::restore(std::size_t rank, const std::function<void(const GroupState&)>& write) {
+  for (const GroupState& group : executors_.at(rank)->groups()) write(group);
+}
+
 void RankSet::finish_updates() {
   wait_for_all();
 }

@@ -10,11 +10,12 @@
 #include "runtime/comm/loopback.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/executor.h"
+#include "runtime/ranks.h"
 
 namespace zeroplan::runtime {
 
 /// Ranks as threads. One thread owns it and makes all calls.
-class RankSet {
+class RankSet final : public Ranks {
  public:
   using MakeHooks = std::function<std::unique_ptr<TaskHooks>(std::uint64_t rank)>;
 
@@ -23,16 +24,28 @@ class RankSet {
   RankSet(const planner::Plan& plan, const MakeHooks& make_hooks, const ExecutorOptions& options,
           ProcessGroup* processes = nullptr);
 
-  /// Runs a phase on all ranks. \throws the first error of any rank
-  void run_phase(std::string_view name, const StepPosition& position = {});
-  /// Starts updates on all ranks; `finish_updates` once the gate is closed.
-  void start_updates(std::uint64_t first_update, const UpdateGate& gate);
-  void finish_updates();
+  void run_phase(std::string_view name, const StepPosition& position = {}) override;
+  void start_updates(std::uint64_t first_update, const UpdateGate& gate) override;
+  void finish_updates() override;
 
-  StopSignal& stop() { return stop_; }
-  /// Ranks of this process; the functions below count them from 0.
-  std::size_t size() const { return executors_.size(); }
-  std::uint64_t first_rank() const { return first_rank_; }
+  StopSignal& stop() override { return stop_; }
+  std::size_t size() const override { return executors_.size(); }
+  kernels::StepScalars scalars(std::size_t rank) const override { return executors_.at(rank)->scalars(); }
+  void set_scalars(std::size_t rank, const kernels::StepScalars& scalars) override {
+    executors_.at(rank)->scalars() = scalars;
+  }
+  void restore(std::size_t rank, const std::function<void(const GroupState&)>& write) override;
+  Bytes used(std::size_t rank, planner::Tier tier) const override { return executors_.at(rank)->used(tier); }
+  Bytes written(std::size_t rank, planner::Tier tier) const override {
+    return executors_.at(rank)->arenas().tier(tier).written();
+  }
+  planner::RunRecord record() const override { return executors_.front()->record(); }
+  std::vector<StepProfile::Row> profile() const override {
+    const StepProfile* profile = executors_.front()->profile();
+    return profile != nullptr ? profile->rows() : std::vector<StepProfile::Row>();
+  }
+
+  std::uint64_t first_rank() const override { return first_rank_; }
   Executor& executor(std::size_t rank) { return *executors_.at(rank); }
   const Executor& executor(std::size_t rank) const { return *executors_.at(rank); }
   TaskHooks& hooks(std::size_t rank) { return *hooks_.at(rank); }

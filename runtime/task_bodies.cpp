@@ -14,12 +14,6 @@ namespace {
 using planner::Task;
 using planner::TaskKind;
 
-/// One rank's entry of the buffer "norm partials".
-struct NormPartial {
-  double sum_of_squares = 0;
-  double loss_sum = 0;
-};
-static_assert(sizeof(NormPartial) == planner::kNormPartialBytes.count());
 static_assert(Bytes(sizeof(kernels::StepScalars)) <= planner::kStepScalarsBytes);
 
 Channel channel_of(const Task& task) {

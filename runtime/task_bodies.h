@@ -13,6 +13,13 @@
 
 namespace zeroplan::runtime {
 
+/// One rank's entry of the buffer "norm partials".
+struct NormPartial {
+  double sum_of_squares = 0;
+  double loss_sum = 0;
+};
+static_assert(sizeof(NormPartial) == planner::kNormPartialBytes.count());
+
 /// Where the next micro-batch goes.
 struct InputTarget {
   std::int32_t* tokens = nullptr;           ///< [micro_batch x seq]

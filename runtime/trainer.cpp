@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/device/device_ranks.h"
+#include "runtime/rank_set.h"
 
 namespace zeroplan::runtime {
 namespace {
@@ -102,7 +104,11 @@ class Trainer::Hooks final : public TaskHooks {
     trainer_.batches_.read(position.update, position.micro_step, rank_, target.tokens, target.labels);
     if (target.scalars != nullptr) set_scalars(position.update, *target.scalars);
   }
-  void load(const GroupState& group) override { fill_group(trainer_.plan_, group, trainer_.weights_); }
+  void load(const GroupState& group) override {
+    // Ranks on the CPU load at the same time, each on a thread of its own; those of a device one after another.
+    const bool is_on_device = trainer_.plan_.training.backend == planner::BackendKind::kCuda;
+    fill_group(trainer_.plan_, group, trainer_.weights_, is_on_device ? trainer_.settings_.threads : 1);
+  }
   void save(const GroupState& group) override { trainer_.writer_->add(rank_, group); }
   void finished(const StepPosition& position, const kernels::StepScalars& scalars) override {
     // A scale that cannot shrink ends the run where the updates are reported; until then it stays.
@@ -160,9 +166,13 @@ Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const
     checkpoint.emplace(*settings_.checkpoint_dir);
     checkpoint->check_matches(plan);
   }
-  ranks_ = std::make_unique<RankSet>(
-      plan, [this](std::uint64_t rank) { return std::make_unique<Hooks>(*this, rank); },
-      ExecutorOptions{.threads = settings.threads, .poison = settings.poison, .profile = settings.profile}, processes_);
+  const auto make_hooks = [this](std::uint64_t rank) { return std::make_unique<Hooks>(*this, rank); };
+  if (plan.training.backend == planner::BackendKind::kCuda) {
+    ranks_ = std::make_unique<DeviceRanks>(plan, make_hooks, settings.device, settings.use_graphs);
+  } else {
+    const ExecutorOptions options{.threads = settings.threads, .poison = settings.poison, .profile = settings.profile};
+    ranks_ = std::make_unique<RankSet>(plan, make_hooks, options, processes_);
+  }
   reports_ = std::make_unique<Reports>(ranks_->stop());
   if (processes_ != nullptr) watch_ = std::make_unique<FailureWatch>(processes_->control(), ranks_->stop());
   ranks_->run_phase("init");
@@ -171,8 +181,10 @@ Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const
 
 void Trainer::restore(const Checkpoint& checkpoint) {
   for (std::size_t r = 0; r < ranks_->size(); ++r) {
-    for (const GroupState& group : ranks_->executor(r).groups()) checkpoint.restore(plan_, group);
-    ranks_->executor(r).scalars().optimizer_step = checkpoint.manifest().optimizer_step;
+    ranks_->restore(r, [&](const GroupState& group) { checkpoint.restore(plan_, group); });
+    kernels::StepScalars scalars = ranks_->scalars(r);
+    scalars.optimizer_step = checkpoint.manifest().optimizer_step;
+    ranks_->set_scalars(r, scalars);
   }
   done_ = checkpoint.manifest().updates;
   last_loss_ = checkpoint.manifest().loss;
@@ -224,8 +236,8 @@ TrainSummary Trainer::train(const OnStep& on_step, const std::atomic<bool>& inte
   summary.tokens = summary.steps * plan_.tokens_per_update();
   if (summary.steps > 0) summary.loss = last_loss_;
   if (settings_.checkpoint_dir && summary.steps > 0) summary.checkpoint = save();
-  summary.record = ranks_->executor(0).record();
-  if (const StepProfile* profile = ranks_->executor(0).profile()) summary.profile = profile->rows();
+  summary.record = ranks_->record();
+  summary.profile = ranks_->profile();
   if (!step_times_.empty()) {
     std::vector<double> times(step_times_.begin() + (step_times_.size() > 1 ? 1 : 0), step_times_.end());
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
@@ -285,7 +297,7 @@ std::filesystem::path Trainer::save() {
   Manifest manifest;
   manifest.updates = done_;
   manifest.tokens = done_ * plan_.tokens_per_update();
-  manifest.optimizer_step = ranks_->executor(0).scalars().optimizer_step;
+  manifest.optimizer_step = ranks_->scalars(0).optimizer_step;
   manifest.seed = settings_.seed;
   manifest.loss = last_loss_;
   if (scales_loss()) manifest.loss_scaler = scaler_.state();
@@ -313,21 +325,22 @@ EvalSummary Trainer::evaluate(std::uint64_t passes) {
     // With one pass an update, each "update" of the data is one evaluation pass of all ranks.
     ranks_->run_phase("eval", {pass, 0});
     std::vector<double> sums;
-    for (std::size_t r = 0; r < ranks_->size(); ++r) sums.push_back(ranks_->executor(r).scalars().loss_sum);
+    for (std::size_t r = 0; r < ranks_->size(); ++r) sums.push_back(ranks_->scalars(r).loss_sum);
     for (const double sum : of_all_ranks(sums)) loss += sum;
-    summary.tokens += static_cast<std::uint64_t>(ranks_->executor(0).scalars().valid_tokens);
+    summary.tokens += static_cast<std::uint64_t>(ranks_->scalars(0).valid_tokens);
   }
   summary.loss = summary.tokens > 0 ? loss / static_cast<double>(summary.tokens) : 0;
   return summary;
 }
 
 void Trainer::measure_memory(TrainSummary& summary) const {
+  summary.device_use = ranks_->device_use();
   for (std::size_t r = 0; r < ranks_->size(); ++r) {
     for (const auto& [tier, name] : planner::kNamesOf<planner::Tier>) {
       const auto t = static_cast<std::size_t>(tier);
       summary.planned[t] += plan_.tier(tier).arena;
-      summary.used[t] += ranks_->executor(r).used(tier);
-      summary.written[t] += ranks_->executor(r).arenas().tier(tier).written();
+      summary.used[t] += ranks_->used(r, tier);
+      summary.written[t] += ranks_->written(r, tier);
     }
   }
 }

@@ -11,11 +11,12 @@
 
 #include "planner/run_record.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/comm/process_group.h"
 #include "runtime/data/batches.h"
 #include "runtime/optimizer/loss_scaler.h"
 #include "runtime/optimizer/optimizer_settings.h"
 #include "runtime/optimizer/schedule.h"
-#include "runtime/rank_set.h"
+#include "runtime/ranks.h"
 #include "runtime/weights/weight_source.h"
 
 namespace zeroplan::runtime {
@@ -34,6 +35,8 @@ struct TrainSettings {
   bool poison = false;           ///< test: see ExecutorOptions
   bool profile = false;          ///< measure each op
   OptimizerSettings optimizer;
+  kernels::Device* device = nullptr;  ///< that runs plans of the CUDA back end; must outlive the trainer
+  bool use_graphs = true;             ///< on a device: updates after the first two are launched as graphs
 };
 
 /// What one update gave.
@@ -61,6 +64,7 @@ struct TrainSummary {
   std::array<Bytes, planner::kTierCount> planned;
   std::array<Bytes, planner::kTierCount> used;
   std::array<Bytes, planner::kTierCount> written;
+  std::optional<DeviceUse> device_use;  ///< none on the CPU
   std::optional<std::filesystem::path> checkpoint;
   bool interrupted = false;
 };
@@ -94,7 +98,7 @@ class Trainer {
   /// Forward passes over `passes` micro-batches of each rank.
   EvalSummary evaluate(std::uint64_t passes);
 
-  RankSet& ranks() { return *ranks_; }
+  Ranks& ranks() { return *ranks_; }
 
  private:
   class Hooks;
@@ -122,7 +126,7 @@ class Trainer {
   std::vector<LossScaler> rank_scalers_;  ///< after the updates that each rank has done
   ProcessGroup* processes_;
   std::unique_ptr<Reports> reports_;
-  std::unique_ptr<RankSet> ranks_;
+  std::unique_ptr<Ranks> ranks_;
   std::unique_ptr<FailureWatch> watch_;       ///< ends before the ranks that it stops
   std::unique_ptr<CheckpointWriter> writer_;  ///< while a checkpoint is written
   std::uint64_t done_ = 0;

@@ -8,6 +8,7 @@
 #include "kernels/lamb.h"
 #include "kernels/optimizers.h"
 #include "runtime/narrow_update.h"
+#include "runtime/update_calls.h"
 
 namespace zeroplan::runtime {
 namespace {
@@ -19,33 +20,6 @@ using planner::TaskKind;
 
 static_assert(Bytes(sizeof(kernels::LambSums)) == planner::kTensorNormBytes);
 static_assert(Bytes(sizeof(double)) == planner::kTrustRatioBytes);
-
-/// Parameters of a piece as the kernels update them: fp32, with a rounded copy in mixed precision.
-template <class Arguments>
-void set_parameters(Arguments& call, const StatePiece& p) {
-  if (p.master != nullptr) {
-    call.parameter = p.master;
-    call.copy_dtype = p.parameter_dtype;
-    call.parameter_copy = p.parameters;
-  } else {
-    call.parameter = reinterpret_cast<float*>(p.parameters);
-  }
-}
-
-/// Gradient and moments of an elementwise optimizer.
-template <class Arguments>
-Arguments elementwise_call(const StatePiece& p, const kernels::StepScalars* scalars, std::size_t moments) {
-  ZP_CHECK(p.moments.size() == moments);
-  Arguments call;
-  call.gradient_dtype = p.parameter_dtype;
-  call.count = p.count;
-  call.gradient = p.gradients;
-  call.first_moment = reinterpret_cast<float*>(p.moments[0]);
-  if (moments > 1) call.second_moment = reinterpret_cast<float*>(p.moments[1]);
-  call.scalars = scalars;
-  set_parameters(call, p);
-  return call;
-}
 
 /// One kernel over the pieces of a task.
 template <class Arguments>
@@ -105,25 +79,6 @@ std::unique_ptr<TaskBody> elementwise_body(const TaskContext& context, const Sta
         scalars_at(context, work.scalars), planner::moment_count(context.plan.training.optimizer)));
   }
   return std::make_unique<KernelBody<Arguments>>(kernel, context.workers, std::move(calls));
-}
-
-/// A piece's part of one tensor.
-struct TensorPart {
-  std::size_t parameter = 0;  ///< index into Model::parameters
-  std::size_t skipped = 0;    ///< elements of the piece before it
-  std::size_t count = 0;
-};
-
-/// The padding between tensors belongs to none.
-std::vector<TensorPart> tensor_parts(const planner::Plan& plan, std::uint32_t group, const StatePiece& piece) {
-  std::vector<TensorPart> parts;
-  const std::uint64_t begin = piece.group_begin.count();
-  for (const planner::PartitionedTensor& tensor : plan.partition.groups.at(group).tensors) {
-    const std::uint64_t first = std::max(begin, tensor.offset.count());
-    const std::uint64_t last = std::min(begin + piece.count, (tensor.offset + tensor.elements).count());
-    if (first < last) parts.push_back({tensor.parameter, first - begin, last - first});
-  }
-  return parts;
 }
 
 /// The ranks' sums, [rank][parameter].

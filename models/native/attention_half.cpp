@@ -77,7 +77,7 @@ void AttentionHalf::rotate_and_norm(bool again) {
 Operand AttentionHalf::backward_workspace() {
   const DecoderShape& s = w_.shape();
   const Bytes bytes = attention_backward_workspace_bytes(w_.tokens(), s.heads, s.head_size, w_.options().compute);
-  if (bytes == Bytes()) return ProgramWriter::none();
+  if (bytes == Bytes() || !w_.is_for_cpu()) return ProgramWriter::none();
   return w_.out().temporary("attention.core backward / workspace", DType::kUint8, Shape{bytes.count()});
 }
 

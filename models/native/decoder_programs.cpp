@@ -74,7 +74,7 @@ Program embedding_backward(const Model& model, std::size_t unit, const ProgramOp
   std::vector<Operand> writes = {w.gradient(w.find({".embed_tokens.weight", ".wte.weight"})),
                                  positions ? w.gradient(*positions) : ProgramWriter::none()};
   const Bytes workspace = embedding_backward_workspace_bytes(w.tokens(), options.compute);
-  if (workspace > Bytes()) {
+  if (workspace > Bytes() && w.is_for_cpu()) {
     writes.push_back(w.out().temporary("embedding backward / workspace", DType::kUint8, Shape{workspace.count()}));
   }
   Op& op = w.out().add(OpKind::kEmbeddingBackward, "embedding backward",

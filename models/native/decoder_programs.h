@@ -12,6 +12,9 @@ namespace zeroplan::models {
 /// How much of a block's forward pass its backward program repeats.
 enum class BlockRecompute { kNothing, kAttentionCore, kEverything };
 
+/// Whose kernels run a program: it decides which scratch memory the program gives them.
+enum class KernelSet { kCpu, kCuda };
+
 /// What decides the shapes of a program.
 struct ProgramOptions {
   std::uint64_t batch = 1;  ///< sequences
@@ -21,6 +24,7 @@ struct ProgramOptions {
   std::uint64_t head_chunks = 1;
   BlockRecompute recompute = BlockRecompute::kNothing;
   bool accumulate_gradients = false;  ///< parameter gradients are added to those of earlier passes
+  KernelSet kernels = KernelSet::kCpu;
 };
 
 /// `unit` is an index into model.units of the right kind; model.decoder is set.

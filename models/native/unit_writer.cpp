@@ -1,6 +1,7 @@
 #include "models/native/unit_writer.h"
 
 #include "models/core/gemm_blocking.h"
+#include "models/native/cuda_scratch.h"
 
 namespace zeroplan::models {
 namespace {
@@ -75,7 +76,14 @@ NormLayer UnitWriter::norm(const std::string& name, std::initializer_list<std::s
   return {name, *weight, find_in(model_, unit_, with_suffix(stems, ".bias")), width, rows};
 }
 
+Program UnitWriter::take() {
+  Program program = writer_.take();
+  if (!is_for_cpu()) add_cuda_scratch(program, shape_);
+  return program;
+}
+
 Operand UnitWriter::gemm_workspace(const std::string& op, Bytes bytes) {
+  if (!is_for_cpu()) return ProgramWriter::none();
   return writer_.temporary(op + " / workspace", DType::kUint8, Shape{bytes.count()});
 }
 

@@ -64,7 +64,8 @@ class UnitWriter {
   Operand norm_mean(const NormLayer& layer, TensorPlace place, const std::string& suffix);
   Operand norm_rstd(const NormLayer& layer, TensorPlace place, const std::string& suffix);
 
-  Program take() { return writer_.take(); }
+  bool is_for_cpu() const { return options_.kernels == KernelSet::kCpu; }
+  Program take();
 
  private:
   Operand gemm_workspace(const std::string& op, Bytes bytes);

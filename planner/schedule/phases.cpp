@@ -11,6 +11,8 @@ Task& state_task(ScheduleContext& context, const std::string& key, TaskKind kind
   Task& task = context.draft.task(key, kind, Lane::kCompute);
   StateWork work;
   work.pieces.push_back(state_piece(context.plan(), context.states, group, 0, state_extent(context.plan(), group)));
+  work.host = context.states.host_staging;
+  context.draft.writes(task, work.host.staging);
   task.work = std::move(work);
   return task;
 }
@@ -26,7 +28,9 @@ void write_init(ScheduleContext& context) {
     Task& task = draft.task(key, TaskKind::kFill, Lane::kCompute);
     BufferWork work;
     work.target = target;
+    work.host = states.host_staging;
     draft.writes(task, target);
+    draft.writes(task, work.host.staging);
     task.work = work;
   };
   fill("fill/step scalars", states.scalars);
@@ -69,6 +73,8 @@ void write_eval(ScheduleContext& context) {
   draft.writes(input, work.labels);
   draft.reads(input, work.scalars);
   draft.writes(input, work.scalars);
+  work.host = context.states.host_input;
+  for (const BufferId id : {work.host.tokens, work.host.labels, work.host.scalars}) draft.writes(input, id);
   input.work = work;
   const TaskId input_id = input.id;
   pass.write_gathers(-1, input_id);

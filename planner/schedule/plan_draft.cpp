@@ -14,6 +14,12 @@ BufferId PlanDraft::add_buffer(const std::string& name, Bytes bytes, bool is_alw
   return plan_.buffers.back().id;
 }
 
+BufferId PlanDraft::on_host(const std::string& name, Bytes bytes, bool is_always) {
+  const BufferId id = add_buffer(name, bytes, is_always);
+  plan_.buffers[id].tier = Tier::kHost;
+  return id;
+}
+
 BufferId PlanDraft::spanning_cycle(const std::string& name, Bytes bytes) {
   const BufferId id = add_buffer(name, bytes, false);
   plan_.buffers[id].spans_cycle = true;

@@ -19,6 +19,8 @@ class PlanDraft {
   /// Keeps its value over steps and phases.
   BufferId always(const std::string& name, Bytes bytes) { return add_buffer(name, bytes, true); }
   BufferId buffer(const std::string& name, Bytes bytes) { return add_buffer(name, bytes, false); }
+  /// On the host: always there, or only while tasks use it.
+  BufferId on_host(const std::string& name, Bytes bytes, bool is_always);
   /// Carries values from one micro-step to the next.
   BufferId spanning_cycle(const std::string& name, Bytes bytes);
 

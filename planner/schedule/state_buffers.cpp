@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "models/core/cuda_workspace.h"
+
 namespace zeroplan::planner {
 namespace {
 
@@ -54,6 +56,37 @@ Bytes staging_bytes(const Plan& plan) {
   return Elements(std::max(kTensorAlignment, std::min(piece, room))) * StateBuffers::gradient_dtype(plan) * peers;
 }
 
+/// The largest state of any group, or what else is filled through the staging buffer.
+Bytes host_staging_bytes(const Plan& plan, const StateBuffers& states) {
+  Bytes most = kStepScalarsBytes;
+  const auto consider = [&](BufferId id) {
+    if (id != kNoBuffer) most = std::max(most, plan.buffers[id].bytes);
+  };
+  consider(states.rotary_table);
+  for (const GroupStates& group : states.groups) {
+    consider(group.parameters);
+    consider(group.master);
+    for (const BufferId moment : group.moments) consider(moment);
+  }
+  return most;
+}
+
+void add_gpu_buffers(PlanDraft& draft, StateBuffers& states) {
+  const Plan& plan = draft.plan();
+  states.norm_workspace = draft.buffer("norm / workspace", cuda_sum_of_squares_workspace_bytes() * 2);
+  if (plan.training.precision == Precision::kBf16) {
+    const Elements block = kNarrowUpdateBlock * (1 + moment_count(plan.training.optimizer));
+    states.update_workspace = draft.buffer("update / workspace", block * DType::kFp32);
+  }
+  const Bytes tokens = Elements(plan.tokens_per_pass()) * plan.strategy.accumulation * DType::kInt32;
+  states.host_input.tokens = draft.on_host("host / tokens", tokens, true);
+  states.host_input.labels = draft.on_host("host / labels", tokens, true);
+  states.host_input.scalars = draft.on_host("host / step scalars", kStepScalarsBytes, true);
+  states.host_report.scalars = draft.on_host("host / step scalars after the update", kStepScalarsBytes, true);
+  states.host_report.partials = draft.on_host("host / norm partials", kNormPartialBytes * plan.training.gpus, true);
+  states.host_staging.staging = draft.on_host("host / staging of states", host_staging_bytes(plan, states), false);
+}
+
 }  // namespace
 
 StateBuffers make_state_buffers(PlanDraft& draft) {
@@ -77,6 +110,7 @@ StateBuffers make_state_buffers(PlanDraft& draft) {
   for (std::size_t g = 0; g < plan.partition.groups.size(); ++g) {
     add_gradients(draft, plan.partition.groups[g], states.groups[g]);
   }
+  if (plan.training.backend == BackendKind::kCuda) add_gpu_buffers(draft, states);
   return states;
 }
 

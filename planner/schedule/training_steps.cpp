@@ -62,10 +62,14 @@ class TrainingStepWriter {
     work.labels = pass_.buffers().labels;
     draft.writes(task, work.tokens);
     draft.writes(task, work.labels);
+    work.host = context_.states.host_input;
+    draft.writes(task, work.host.tokens);
+    draft.writes(task, work.host.labels);
     if (micro.is_first) {
       work.scalars = context_.states.scalars;
       draft.reads(task, work.scalars);
       draft.writes(task, work.scalars);
+      draft.writes(task, work.host.scalars);
     }
     task.work = work;
     return task.id;
@@ -159,6 +163,8 @@ class TrainingStepWriter {
     }
     draft.reads(norm, states.scalars);
     draft.writes(norm, states.norm_partials);
+    work.workspace = states.norm_workspace;
+    draft.writes(norm, work.workspace);
     norm.work = std::move(work);
     Task& gather = draft.task("gather-norm", TaskKind::kGatherNorm, Lane::kReduce);
     draft.reads(gather, states.norm_partials);
@@ -168,7 +174,11 @@ class TrainingStepWriter {
     draft.reads(finish, states.norm_partials);
     draft.reads(finish, states.scalars);
     draft.writes(finish, states.scalars);
-    finish.work = of_all;
+    StateWork reported = of_all;
+    reported.host = states.host_report;
+    draft.writes(finish, reported.host.scalars);
+    draft.writes(finish, reported.host.partials);
+    finish.work = std::move(reported);
   }
 
   /// Stages 1 to 3: parameters that every rank keeps whole are gathered from those who updated them.

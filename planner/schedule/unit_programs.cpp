@@ -43,6 +43,7 @@ ProgramOptions options_of(const Plan& plan, bool adds) {
   options.alignment = plan.tier(Tier::kDevice).alignment;
   options.head_chunks = std::min(plan.strategy.head_chunks, plan.tokens_per_pass());
   options.accumulate_gradients = adds;
+  if (plan.training.backend == BackendKind::kCuda) options.kernels = models::KernelSet::kCuda;
   return options;
 }
 

@@ -256,7 +256,9 @@ void UnitSequence::write_releases(std::size_t position) {
     Task& task = context_.draft.task(
         fmt::format("release/{}/{}", context_.plan().partition.groups[r.group].name, phase_of(position)),
         TaskKind::kRelease, Lane::kCompute);
-    task.work = BufferWork{.group = r.group};
+    BufferWork work;
+    work.group = r.group;
+    task.work = work;
   }
 }
 

@@ -51,7 +51,9 @@ class UpdateWriter {
     StateWork work;
     work.pieces = pieces;
     work.scalars = context_.states.scalars;
+    work.workspace = context_.states.update_workspace;
     draft_.reads(task, work.scalars);
+    draft_.writes(task, work.workspace);
     if (is_lamb) {
       work.trust_ratios = context_.states.trust_ratios;
       draft_.reads(task, work.trust_ratios);
@@ -95,6 +97,8 @@ class UpdateWriter {
     }
     draft_.reads(norms, states.scalars);
     draft_.writes(norms, states.tensor_norms);
+    of_shards.workspace = states.norm_workspace;
+    draft_.writes(norms, of_shards.workspace);
     norms.work = std::move(of_shards);
     Task& gather = draft_.task("gather-tensor-norms", TaskKind::kGatherTensorNorms, Lane::kReduce);
     draft_.reads(gather, states.tensor_norms);

@@ -72,7 +72,8 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Appends a group's shard to the rank's file; the groups of one rank on one thread. \throws Error{kIo} (a full disk,
+  /// Appends the states of a group that have an address, its shard of each, to the rank's file; the groups of one rank
+  /// on one thread, weights before moments. \throws Error{kIo} (a full disk,
   /// ...)
   void add(std::uint64_t rank, const GroupState& group);
   /// Flushes the files to the disk and writes their lists. \throws Error{kIo}

@@ -126,10 +126,11 @@ void CheckpointWriter::add(std::uint64_t rank, const GroupState& group) {
   RankFile& file = *files_.at(rank - first_);
   if (group.master != nullptr) {
     file.add(shard_group.name, "weights", shard_of(group.master, DType::kFp32, group.states_begin));
-  } else {
+  } else if (group.parameters != nullptr) {
     file.add(shard_group.name, "weights", shard_of(group.parameters, group.parameter_dtype, group.parameters_begin));
   }
   for (std::size_t m = 0; m < group.moments.size(); ++m) {
+    if (group.moments[m] == nullptr) continue;
     file.add(shard_group.name, fmt::format("moment {}", m + 1),
              shard_of(group.moments[m], group.moment_dtype, group.states_begin));
   }

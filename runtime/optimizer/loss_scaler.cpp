@@ -15,19 +15,20 @@ namespace {
 constexpr std::uint64_t kMostPower = 126;  ///< 2^127 times a loss of 2 is no number in fp32
 constexpr std::uint64_t kMostCount = std::uint64_t{1} << 53;
 
-Error wrong(const std::string& flag, const std::string& value, const std::string& expected) {
+Error wrong_scale(const std::string& flag, const std::string& value, const std::string& expected) {
   return Error(ErrorCode::kUsage, fmt::format("{} {}: expected {}", flag, value, expected))
       .at({.key = flag, .value = value});
 }
 
 void check_count(const std::string& flag, std::uint64_t value) {
-  if (value < 1 || value > kMostCount) throw wrong(flag, fmt::format("{}", value), "1 to 2^53");
+  if (value < 1 || value > kMostCount) throw wrong_scale(flag, fmt::format("{}", value), "1 to 2^53");
 }
 
 void check_scale(const std::string& flag, double value, bool may_be_zero) {
   const bool is_scale = std::isfinite(value) && value <= static_cast<double>(std::numeric_limits<float>::max());
   if (is_scale && (value > 0 || (may_be_zero && value == 0))) return;
-  throw wrong(flag, fmt::format("{:g}", value), may_be_zero ? "0 (dynamic) or a positive number" : "a positive number");
+  throw wrong_scale(flag, fmt::format("{:g}", value),
+                    may_be_zero ? "0 (dynamic) or a positive number" : "a positive number");
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ void LossScaleSettings::validate() const {
   check_count("--loss-scale-window", window);
   check_count("--hysteresis", hysteresis);
   if (initial_power > kMostPower) {
-    throw wrong("--initial-scale-power", fmt::format("{}", initial_power), fmt::format("0 to {}", kMostPower));
+    throw wrong_scale("--initial-scale-power", fmt::format("{}", initial_power), fmt::format("0 to {}", kMostPower));
   }
 }
 

@@ -26,7 +26,7 @@ std::unique_ptr<WeightSource> random_weights(const models::Model& model, std::ui
 /// type; Error{kIo}
 std::unique_ptr<WeightSource> safetensors_weights(const models::Model& model, const std::filesystem::path& source);
 
-/// Fills parameters and master weights of a group, padding with zeros.
-void fill_group(const planner::Plan& plan, const GroupState& group, const WeightSource& source);
+/// Fills parameters and master weights of a group, padding with zeros. \param threads  that share the work
+void fill_group(const planner::Plan& plan, const GroupState& group, const WeightSource& source, int threads = 1);
 
 }  // namespace zeroplan::runtime

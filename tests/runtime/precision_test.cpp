@@ -133,7 +133,7 @@ ScaledRun run_scaled(const PlanSettings& settings, const runtime::TrainSettings&
   runtime::Trainer trainer(run.plan, train, run.batches, *run.weights, *run.schedule);
   ScaledRun result;
   trainer.train([&](const runtime::StepReport& report) { result.reports.push_back(report); }, run.no_interrupt);
-  result.optimizer_steps = trainer.ranks().executor(0).scalars().optimizer_step;
+  result.optimizer_steps = trainer.ranks().scalars(0).optimizer_step;
   return result;
 }
 
@@ -179,7 +179,7 @@ TEST(LossScaling, SkippedUpdatesLeaveRateAndStateStill) {
       run.no_interrupt);
   EXPECT_GT(skipped, 2u);
   EXPECT_GT(applied, 2u);
-  EXPECT_EQ(trainer.ranks().executor(1).scalars().optimizer_step, static_cast<std::int64_t>(applied));
+  EXPECT_EQ(trainer.ranks().scalars(1).optimizer_step, static_cast<std::int64_t>(applied));
 }
 
 TEST(LossScaling, EndsTheRunWhereNoScaleIsLeft) {

@@ -17,6 +17,7 @@ struct PlanSettings {
   planner::Recompute recompute = planner::Recompute::kNone;
   planner::Precision precision = planner::Precision::kFp32;
   planner::OptimizerKind optimizer = planner::OptimizerKind::kAdamW;
+  planner::BackendKind backend = planner::BackendKind::kCpu;
   planner::FixedDecisions fixed;
 };
 
@@ -76,6 +77,7 @@ inline planner::Plan make_test_plan(const Json& config, const PlanSettings& sett
   training.seq = settings.seq;
   training.precision = settings.precision;
   training.optimizer = settings.optimizer;
+  training.backend = settings.backend;
   planner::Strategy strategy = settings.fixed.over_defaults();
   strategy.stage = settings.stage;
   strategy.accumulation = settings.accumulation;
