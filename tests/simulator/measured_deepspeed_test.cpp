@@ -71,7 +71,7 @@ TEST(MeasuredDeepspeed, StatesAreThoseAfterAStep) {
   for (const Json& row : measured_rows()) {
     // Left after the step: weights, states, buffers; gradients are gone.
     const double truth = row.at("step_end").get<double>();
-    const auto& step = predict(row).phases[static_cast<std::size_t>(Phase::kZeroGrad)];
+    const auto step = predict(row).phases[static_cast<std::size_t>(Phase::kZeroGrad)];
     ASSERT_TRUE(step.has_value());
     EXPECT_NEAR(static_cast<double>(step->end) / truth, 1, 0.25) << describe(row);
   }
