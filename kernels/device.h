@@ -68,12 +68,11 @@ struct LambRatios {
 };
 
 /// One kernel call; all pointers are device pointers.
-using DeviceOp =
-    std::variant<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward, RmsNormForward,
-                 RmsNormBackward, LinearForward, LinearBackwardInput, LinearBackwardWeight, Rotary, AttentionForward,
-                 AttentionBackward, GeluForward, GeluBackward, GatedSiluForward, GatedSiluBackward, Add, Copy,
-                 CrossEntropy, LossSum, SquaresInto, FinishNorm, SumInOrder, AdamW, RuleUpdate, LambMoments,
-                 LambNormsInto, LambRatios, LambUpdate>;
+using DeviceOp = std::variant<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward, RmsNormForward,
+                              RmsNormBackward, LinearForward, LinearBackwardInput, LinearBackwardWeight, Rotary,
+                              AttentionForward, AttentionBackward, GeluForward, GeluBackward, GatedSiluForward,
+                              GatedSiluBackward, Add, Copy, CrossEntropy, LossSum, SquaresInto, FinishNorm, SumInOrder,
+                              AdamW, RuleUpdate, LambMoments, LambNormsInto, LambRatios, LambUpdate>;
 
 /// With the scratch memory that the plan gives it.
 struct DeviceCall {
@@ -129,13 +128,13 @@ struct DeviceMemory {
 
 /// What was found.
 struct DeviceDescription {
-  std::string name;                   ///< "NVIDIA H200"
+  std::string name;  ///< "NVIDIA H200"
   int capability_major = 0;
   int capability_minor = 0;
-  int driver_version = 0;             ///< 13000: the newest runtime that the driver serves
+  int driver_version = 0;  ///< 13000: the newest runtime that the driver serves
   int runtime_version = 0;
-  std::string matrix_library;         ///< "cuBLASLt 13.1"
-  std::string attention_library;      ///< "cuDNN 9.19.0", or why there is none
+  std::string matrix_library;     ///< "cuBLASLt 13.1"
+  std::string attention_library;  ///< "cuDNN 9.19.0", or why there is none
   bool has_attention_library = false;
 };
 
@@ -166,9 +165,9 @@ class Device {
 };
 
 struct DeviceOptions {
-  int index = 0;             ///< of the card
-  bool allow_tf32 = false;   ///< fp32 matrix products may round their operands
-  bool use_cudnn = true;     ///< attention through cuDNN where it is found
+  int index = 0;            ///< of the card
+  bool allow_tf32 = false;  ///< fp32 matrix products may round their operands
+  bool use_cudnn = true;    ///< attention through cuDNN where it is found
 };
 
 /// Raised with every change of what this header declares.

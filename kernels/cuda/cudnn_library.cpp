@@ -1,8 +1,8 @@
 #include "kernels/cuda/cudnn_library.h"
 
-#include <dlfcn.h>
-
 #include <utility>
+
+#include <dlfcn.h>
 
 #include "models/core/error.h"
 

@@ -24,14 +24,14 @@ struct StateBuffers {
   BufferId scalars = kNoBuffer;
   BufferId norm_partials = kNoBuffer;
   BufferId rotary_table = kNoBuffer;
-  BufferId reduce_staging = kNoBuffer;  ///< ranks that are processes: parts of gradients of the other ranks
-  BufferId tensor_norms = kNoBuffer;  ///< LAMB: the ranks' sums of squares of each tensor, during the update
-  BufferId trust_ratios = kNoBuffer;  ///< LAMB: likewise
-  BufferId norm_workspace = kNoBuffer;  ///< GPU: scratch of sums of squares
+  BufferId reduce_staging = kNoBuffer;    ///< ranks that are processes: parts of gradients of the other ranks
+  BufferId tensor_norms = kNoBuffer;      ///< LAMB: the ranks' sums of squares of each tensor, during the update
+  BufferId trust_ratios = kNoBuffer;      ///< LAMB: likewise
+  BufferId norm_workspace = kNoBuffer;    ///< GPU: scratch of sums of squares
   BufferId update_workspace = kNoBuffer;  ///< GPU: fp32 copies of a block of states that have 16 bits
-  HostSide host_input;                  ///< GPU: what the input task copies from
-  HostSide host_report;                 ///< GPU: what the end of an update is copied to
-  HostSide host_staging;                ///< GPU: through which states go to and from the device
+  HostSide host_input;                    ///< GPU: what the input task copies from
+  HostSide host_report;                   ///< GPU: what the end of an update is copied to
+  HostSide host_staging;                  ///< GPU: through which states go to and from the device
   std::vector<GroupStates> groups;
 
   /// Element type of gradients.

@@ -79,9 +79,8 @@ TEST(DeviceRanks, TrainsAsTheCpuInEveryPrecision) {
 }
 
 TEST(DeviceRanks, TrainsAsTheCpuWithEveryOptimizer) {
-  for (const OptimizerKind optimizer :
-       {OptimizerKind::kAdam, OptimizerKind::kSgd, OptimizerKind::kLion, OptimizerKind::kAdagrad,
-        OptimizerKind::kLamb}) {
+  for (const OptimizerKind optimizer : {OptimizerKind::kAdam, OptimizerKind::kSgd, OptimizerKind::kLion,
+                                        OptimizerKind::kAdagrad, OptimizerKind::kLamb}) {
     expect_as_on_cpu(testing::gpt2_config(), {.ranks = 2, .stage = 2, .optimizer = optimizer});
   }
 }
@@ -186,8 +185,8 @@ std::string message_of(const std::function<void()>& action, ErrorCode code) {
 
 TEST(DeviceRanks, SaysHowManyBytesAreMissing) {
   HostDevice device(1, 1000);
-  const std::string message = message_of(
-      [&] { train_on_device(testing::gpt2_config(), {.ranks = 2}, device); }, ErrorCode::kDoesNotFit);
+  const std::string message =
+      message_of([&] { train_on_device(testing::gpt2_config(), {.ranks = 2}, device); }, ErrorCode::kDoesNotFit);
   const auto plan = testing::make_test_plan(testing::gpt2_config(), on_device({.ranks = 2}));
   const std::uint64_t missing = 2 * plan.tier(planner::Tier::kDevice).arena.count() - 1000;
   EXPECT_THAT(message, ::testing::HasSubstr(std::to_string(missing) + " bytes) are missing"));
@@ -196,8 +195,8 @@ TEST(DeviceRanks, SaysHowManyBytesAreMissing) {
 TEST(DeviceRanks, RefusesAPlanWithTooLittleScratch) {
   HostDevice device;
   device.least_workspace = std::size_t{1} << 40;
-  const std::string message = message_of(
-      [&] { train_on_device(testing::gpt2_config(), {.ranks = 1}, device); }, ErrorCode::kInvalidInput);
+  const std::string message =
+      message_of([&] { train_on_device(testing::gpt2_config(), {.ranks = 1}, device); }, ErrorCode::kInvalidInput);
   EXPECT_THAT(message, ::testing::HasSubstr("1099511627776"));
 }
 

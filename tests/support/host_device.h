@@ -71,7 +71,7 @@ class HostDevice final : public kernels::Device {
 
   /// What a stream has in it.
   struct Item {
-    Action action;                       ///< or
+    Action action;                         ///< or
     std::shared_ptr<std::uint64_t> event;  ///< a point that is reached at `value`, or waited for
     std::uint64_t value = 0;
     bool waits = false;
@@ -167,9 +167,7 @@ class HostDevice final : public kernels::Device {
       kernel(args, workers);
     }
     void operator()(const kernels::EmbeddingForward& a) const { cpu(a, kernels::cpu::embedding_forward); }
-    void operator()(kernels::EmbeddingBackward a) const {
-      with_scratch(a, kernels::cpu::embedding_backward);
-    }
+    void operator()(kernels::EmbeddingBackward a) const { with_scratch(a, kernels::cpu::embedding_backward); }
     void operator()(const kernels::LayerNormForward& a) const { cpu(a, kernels::cpu::layer_norm_forward); }
     void operator()(const kernels::LayerNormBackward& a) const { cpu(a, kernels::cpu::layer_norm_backward); }
     void operator()(const kernels::RmsNormForward& a) const { cpu(a, kernels::cpu::rms_norm_forward); }

@@ -56,8 +56,7 @@ CudaDevice::CudaDevice(const DeviceOptions& options) : index_(options.index) {
   choices.use_cudnn = options.use_cudnn;
   context_ = std::make_unique<Context>(choices);
   const auto version = cublasLtGetVersion();
-  description_.matrix_library =
-      fmt::format("cuBLASLt {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+  description_.matrix_library = fmt::format("cuBLASLt {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
   description_.has_attention_library = context_->cudnn() != nullptr;
   description_.attention_library =
       description_.has_attention_library ? "cuDNN " + context_->cudnn_note() : context_->cudnn_note();
@@ -79,9 +78,8 @@ void CudaDevice::describe() {
   int cards = 0;
   const cudaError_t counted = cudaGetDeviceCount(&cards);
   if (counted != cudaSuccess || index_ >= cards) {
-    throw Error(ErrorCode::kDevice,
-                counted != cudaSuccess ? fmt::format("no GPU: {}", cudaGetErrorString(counted))
-                                       : fmt::format("GPU {}: this machine has {}", index_, cards))
+    throw Error(ErrorCode::kDevice, counted != cudaSuccess ? fmt::format("no GPU: {}", cudaGetErrorString(counted))
+                                                           : fmt::format("GPU {}: this machine has {}", index_, cards))
         .hint("train on the CPU: a plan with --backend cpu");
   }
   cudaDeviceProp properties = {};
