@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 256, "n_layer": 4, "n_head": 4, "n_positions": 256,
@@ -26,8 +27,9 @@ TOLERANCE = {"fp32": 1e-4, "bf16-mixed": 2e-2, "bf16": 5e-2, "fp16-mixed": 2e-2}
 
 
 class Bench:
-    def __init__(self, program: Path, folder: Path, steps: int, threads: int):
+    def __init__(self, program: Path, folder: Path, steps: int, threads: int, limit_s: float):
         self.program, self.folder, self.steps, self.threads = program, folder, steps, threads
+        self.end = time.monotonic() + limit_s
         self.failures: list[str] = []
         self.cases = 0
         for name, config in MODELS.items():
@@ -38,8 +40,8 @@ class Bench:
 
     def train(self, case: dict, backend: str) -> dict:
         """{losses, norms, summary}, or {error}."""
-        plan = self.folder / f"{backend}.plan.json"
-        log = self.folder / f"{backend}.jsonl"
+        plan = self.folder / f"{case['number']}-{backend}.plan.json"
+        log = self.folder / f"{case['number']}-{backend}.jsonl"
         log.unlink(missing_ok=True)
         made = self.run([self.program, "plan", self.folder / f"{case['model']}.json", "--machine", f"h200,gpus={case['ranks']}", "--stage",
                          case["stage"], "--precision", case["precision"], "--seq", 256, "--micro-batch", 4, "--accumulation",
@@ -57,8 +59,11 @@ class Bench:
         return {"losses": [s["loss"] for s in steps], "norms": [s["grad_norm"] for s in steps], "summary": lines[-1]["summary"]}
 
     def check(self, case: dict) -> None:
+        if time.monotonic() > self.end:
+            print(f"not run, time is up: case {case['number']}", flush=True)
+            return
         self.cases += 1
-        name = " ".join(f"{key}={value}" for key, value in case.items())
+        name = " ".join(f"{key}={value}" for key, value in case.items() if key != "number")
         try:
             problems, text = self.compare(case)
         except Exception as error:  # a report must come out whatever happens
@@ -94,6 +99,7 @@ def main() -> None:
     p.add_argument("program", type=Path)
     p.add_argument("--steps", type=int, default=20)
     p.add_argument("--threads", type=int, default=8, help="of the CPU back end, over all ranks")
+    p.add_argument("--jobs", type=int, default=1, help="cases at the same time")
     p.add_argument("--limit-s", type=float, default=1e9, help="no new case after so many seconds")
     a = p.parse_args()
     cases = [{"model": "gpt2", "precision": "fp32", "stage": 0, "ranks": 1}, {"model": "qwen3", "precision": "fp32", "stage": 0, "ranks": 1},
@@ -110,13 +116,10 @@ def main() -> None:
               {"model": "gpt2", "precision": "fp32", "stage": 0, "ranks": 1, "optimizer": "lion"}]
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(a.program.resolve(), Path(folder), a.steps, a.threads)
+        bench = Bench(a.program.resolve(), Path(folder), a.steps, a.threads, a.limit_s)
         print(bench.run([a.program.resolve(), "--version"]).stdout, flush=True)
-        for case in cases:
-            if time.monotonic() - began > a.limit_s:
-                print(f"time is up: {len(cases) - bench.cases} cases not run", flush=True)
-                break
-            bench.check(case)
+        with ThreadPoolExecutor(a.jobs) as pool:
+            list(pool.map(bench.check, [{**case, "number": number} for number, case in enumerate(cases)]))
     print(f"{bench.cases - len(bench.failures)} of {bench.cases} cases hold, {time.monotonic() - began:.0f} s")
     sys.exit(1 if bench.failures else 0)
 
