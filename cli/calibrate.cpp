@@ -21,7 +21,7 @@ class CalibrateCommand : public Command {
   void add_flags(CLI::App& app) override {
     app.add_option("-o,--output", output_, "file to which the machine document is written");
     app.add_option("--disk-dir", disk_dir_, "folder on the disk that offload would use; measured too");
-    app.add_flag("--quick", quick_, "fewer repeats and smaller extents");
+    app.add_flag("--quick", quick_, "fewer repeats, smaller extents, fp32 alone");
   }
 
   Answer run(const GlobalOptions& options) override {

@@ -51,6 +51,28 @@ Json summary_json(const runtime::TrainSummary& summary, int threads, double pred
             {"interrupted", summary.interrupted}}}};
 }
 
+/// Measured, of the first rank of this process.
+Json profile_json(const std::vector<runtime::StepProfile::Row>& rows) {
+  Json list = Json::array();
+  for (const runtime::StepProfile::Row& row : rows) {
+    list.push_back({{"name", row.name}, {"calls", row.calls}, {"time_s", row.time.value()}});
+  }
+  return list;
+}
+
+std::string profile_text(const runtime::TrainSummary& summary) {
+  Seconds all;
+  for (const runtime::StepProfile::Row& row : summary.profile) all += row.time;
+  std::string text = "  measured time of rank 0, an update\n";
+  const auto updates = static_cast<double>(std::max<std::uint64_t>(summary.steps, 1));
+  for (const runtime::StepProfile::Row& row : summary.profile) {
+    text += fmt::format("    {:<24}{:>12}{:>8.1f} %  {:>8.1f} calls\n", row.name,
+                        format_duration(Seconds(row.time.value() / updates)), 100 * (row.time / all),
+                        static_cast<double>(row.calls) / updates);
+  }
+  return text;
+}
+
 /// The processes of a run, by rank, each with the most memory that it ever held.
 Json ranks_json(runtime::ProcessGroup& processes) {
   const auto resident = runtime::resident_peak();
@@ -85,6 +107,7 @@ std::string summary_text(const runtime::TrainSummary& summary, double predicted_
     text += fmt::format("  step: {} measured (median), {} predicted\n",
                         format_duration(Seconds(*summary.median_step_s)), format_duration(Seconds(predicted_step_s)));
   }
+  if (!summary.profile.empty()) text += profile_text(summary);
   if (summary.checkpoint) text += fmt::format("  checkpoint: {}\n", summary.checkpoint->string());
   if (summary.interrupted) text += "  interrupted: go on with --resume\n";
   return text;
@@ -144,6 +167,7 @@ class TrainCommand : public Command {
       Answer answer;
       answer.document = summary_json(summary, settings.threads, predicted_step_s);
       if (processes != nullptr) answer.document["summary"]["ranks"] = ranks_json(*processes);
+      if (!summary.profile.empty()) answer.document["summary"]["profile"] = profile_json(summary.profile);
       answer.text = summary_text(summary, predicted_step_s);
       answer.exit_code = summary.interrupted ? kExitNo : kExitDone;
       log.summary(answer.document);

@@ -85,6 +85,7 @@ void TrainFlags::add_training(CLI::App& app) {
   app.add_option("--checkpoint-dir", checkpoint_dir_, "where checkpoints are written");
   app.add_option("--checkpoint-every", every_, "updates between two checkpoints (0: at the end only)");
   app.add_option("--keep", keep_, "checkpoints that stay (0: all)");
+  app.add_flag("--profile", profile_, "measure where the time goes, by kind of operation");
   app.add_flag("--resume", resume_, "go on from the last whole checkpoint of the folder");
   app.add_option("--log", log_, "file to which each step is written as a line of JSON");
 }
@@ -191,6 +192,7 @@ runtime::TrainSettings TrainFlags::settings(const planner::Plan& plan, const run
   settings.checkpoint_every = parse_count(every_, "--checkpoint-every");
   settings.keep = parse_count(keep_, "--keep");
   settings.resume = resume_;
+  settings.profile = profile_;
   settings.optimizer = optimizer_.settings(plan.training.optimizer);
   if (settings.checkpoint_every > 0 && checkpoint_dir_.empty()) {
     throw Error(ErrorCode::kUsage, "--checkpoint-every needs --checkpoint-dir").at({.key = "--checkpoint-every"});

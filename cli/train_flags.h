@@ -45,7 +45,7 @@ class TrainFlags {
               threads_, rehearse_, rank_, rendezvous_timeout_ = "60", heartbeat_limit_ = "10";
   LossScaleFlags loss_scale_;
   std::string checkpoint_dir_, every_ = "0", keep_ = "0", disk_dir_, log_;
-  bool resume_ = false;
+  bool resume_ = false, profile_ = false;
   OptimizerFlags optimizer_;
 };
 

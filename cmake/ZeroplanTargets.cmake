@@ -44,7 +44,7 @@ function(zp_add_library name)
 endfunction()
 
 # zp_add_test(NAME LABELS ... NOT_SANITIZED PATTERN DEPENDS ...): one GoogleTest program of all .cpp files of the calling folder. Labels: `unit`; `threads` for
-# what several threads touch (runs under ThreadSanitizer too); `slow` and `gpu`, left out where they would not pay or cannot run.
+# what several threads touch (runs under ThreadSanitizer too); `processes` for what starts the program itself; `slow` and `gpu`, left out where they would not pay or cannot run.
 # Plain builds register each test by itself; sanitizer builds each program, as starting a sanitized process costs more than most tests,
 # without the tests of PATTERN, which would take them many minutes to say the same again.
 add_custom_target(thread_tests)
@@ -67,7 +67,7 @@ function(zp_add_test name)
     string(REPLACE ";" "\\;" labels "${ARG_LABELS}")
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS "${labels}")
   else()
-    if(ZP_SANITIZE STREQUAL "address")
+    if(ZP_SANITIZE STREQUAL "address" OR "processes" IN_LIST ARG_LABELS)
       add_dependencies(${name} zeroplan)
     endif()
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-${ARG_NOT_SANITIZED})

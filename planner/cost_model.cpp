@@ -48,6 +48,21 @@ DType dtype_of(const Program& program, const Operand& operand) {
   return operand.tensor == models::kNoTensor ? DType::kFp32 : program.tensors.at(operand.tensor).dtype;
 }
 
+/// How the activations of an op are stored. Ids, labels and tables of angles come first in some.
+DType storage_dtype(const Program& program, const Op& op) {
+  switch (op.kind) {
+    case OpKind::kEmbeddingForward:
+      return dtype_of(program, op.writes.at(0));
+    case OpKind::kEmbeddingBackward:
+    case OpKind::kRotaryForward:
+    case OpKind::kRotaryBackward:
+    case OpKind::kCrossEntropy:
+      return dtype_of(program, op.reads.at(1));
+    default:
+      return dtype_of(program, op.reads.at(0));
+  }
+}
+
 /// Extents of an op's measured points.
 RateTable::Extents extents_of(const Program& program, const Op& op) {
   switch (op.kind) {
@@ -152,11 +167,11 @@ CostModel::CostModel(const Machine& machine, const TrainingSpec& training)
   if (!is_cpu()) return;
   if (machine.cores != 0) cores_per_rank_ = static_cast<double>(machine.cores) / static_cast<double>(ranks);
   lane_switch_ = latencies_.task;
-  std::map<std::string, std::vector<OpPoint>> by_op;
-  for (const OpPoint& p : rates.cpu_ops) by_op[p.op].push_back(p);
+  std::map<std::pair<std::string, DType>, std::vector<OpPoint>> by_op;
+  for (const OpPoint& p : rates.cpu_ops) by_op[{p.op, p.dtype}].push_back(p);
   for (const auto& [op, points] : by_op) {
     // Points of a collective hold for its number of ranks; between nodes there are no loopback collectives.
-    if (is_collective(op) && (training.nodes > 1 || training.comm != CommKind::kLoopback)) continue;
+    if (is_collective(op.first) && (training.nodes > 1 || training.comm != CommKind::kLoopback)) continue;
     const std::uint64_t measured = ranks_to_use(points, ranks);
     RateTable table;
     for (const OpPoint& p : points) {
@@ -170,8 +185,9 @@ CostModel::CostModel(const Machine& machine, const TrainingSpec& training)
   }
 }
 
-const RateTable* CostModel::table(const std::string& op) const {
-  const auto found = tables_.find(op);
+const RateTable* CostModel::table(const std::string& op, DType dtype) const {
+  auto found = tables_.find({op, dtype});
+  if (found == tables_.end()) found = tables_.find({op, DType::kFp32});
   return found == tables_.end() ? nullptr : &found->second;
 }
 
@@ -185,15 +201,16 @@ Seconds CostModel::memory_time(Bytes bytes) const {
 
 Seconds CostModel::gemm(DType dtype, std::uint64_t m, std::uint64_t n, std::uint64_t k) const {
   const Flops flops(detail::checked_mul(2, detail::checked_mul(detail::checked_mul(m, n), k)));
-  const auto found = gemm_.find(dtype);
+  auto found = gemm_.find(dtype);
+  if (found == gemm_.end() && is_cpu()) found = gemm_.find(DType::kFp32);  // its kernels multiply in fp32 anyhow
   if (found != gemm_.end()) return Seconds(static_cast<double>(flops.count()) * found->second.at({m, n, k}));
   const Bytes bytes = (Elements(m) * k + Elements(k) * n + Elements(m) * n) * dtype;
   const FlopsPerSecond rate = peak(dtype);
   return std::max(rate.known() ? flops / rate : Seconds(0), memory_time(bytes));
 }
 
-Seconds CostModel::op_time(const std::string& name, const RateTable::Extents& extents, Bytes bytes) const {
-  const RateTable* points = table(name);
+Seconds CostModel::op_time(const std::string& name, DType dtype, const RateTable::Extents& extents, Bytes bytes) const {
+  const RateTable* points = table(name, dtype);
   if (points == nullptr) return std::max(memory_time(bytes), latencies_.kernel);
   // Below the smallest measured work the time is that of the smallest: a floor.
   const std::uint64_t work = std::max(work_of(extents), points->smallest(0));
@@ -220,16 +237,18 @@ Seconds CostModel::op(const Program& program, const Op& op) const {
     default: {
       const std::string name(models::to_string(op.kind));
       const bool is_attention = op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward;
-      if (is_attention && table(name) == nullptr) {
-        const FlopsPerSecond rate(peak(dtype_of(program, op.reads.at(0))).per_second() * kAttentionEfficiency);
+      const DType dtype = storage_dtype(program, op);
+      if (is_attention && table(name, dtype) == nullptr) {
+        const FlopsPerSecond rate(peak(dtype).per_second() * kAttentionEfficiency);
         time = std::max(rate.known() ? op.flops / rate : Seconds(0), memory_time(op.bytes_moved));
       } else {
-        time = op_time(name, extents_of(program, op), op.bytes_moved);
+        time = op_time(name, dtype, extents_of(program, op), op.bytes_moved);
       }
       // A table's gradient that is not added to is zeroed first, all of it.
-      if (op.kind == OpKind::kEmbeddingBackward && !op.accumulate && table(name) != nullptr) {
+      if (op.kind == OpKind::kEmbeddingBackward && !op.accumulate && table(name, dtype) != nullptr) {
         const std::uint64_t elements = written_extent(program, op, 0).elements();
-        time += op_time("fill", {elements, 1, 1}, Elements(elements) * DType::kFp32);
+        const DType gradient = dtype_of(program, op.writes.at(0));
+        time += op_time("fill", gradient, {elements, 1, 1}, Elements(elements) * gradient);
       }
     }
   }
@@ -259,9 +278,9 @@ Seconds CostModel::link_time(Bytes bytes) const {
   return time;
 }
 
-Seconds CostModel::collective(CollectiveKind kind, Bytes bytes) const {
+Seconds CostModel::collective(CollectiveKind kind, Bytes bytes, DType dtype) const {
   const std::string name(name_of_collective(kind));
-  if (table(name) != nullptr) return op_time(name, {bytes.count(), 1, 1}, bytes);
+  if (table(name, dtype) != nullptr) return op_time(name, dtype, {bytes.count(), 1, 1}, bytes);
   if (training_.gpus == 1) return latencies_.kernel;
   return kind == CollectiveKind::kAllReduce ? link_time(bytes) * 2 : link_time(bytes);
 }
@@ -275,13 +294,14 @@ Seconds CostModel::update(Elements parameters, DType compute) const {
   const bool is_lamb = kind == OptimizerKind::kLamb;
   // LAMB's last pass only reads its moments and needs no gradient.
   const std::uint64_t bytes = parameter + (is_lamb ? moments : 2 * moments + size_of(compute));
-  return op_time(is_lamb ? "lamb_update" : std::string(name_of(kind)), {parameters.count(), 1, 1},
+  return op_time(is_lamb ? "lamb_update" : std::string(name_of(kind)), compute, {parameters.count(), 1, 1},
                  Bytes(detail::checked_mul(parameters.count(), bytes)));
 }
 
 Seconds CostModel::moments(Elements parameters, DType compute) const {
   const std::uint64_t bytes = 4 * size_of(DType::kFp32) + size_of(compute);
-  return op_time("lamb_moments", {parameters.count(), 1, 1}, Bytes(detail::checked_mul(parameters.count(), bytes)));
+  return op_time("lamb_moments", compute, {parameters.count(), 1, 1},
+                 Bytes(detail::checked_mul(parameters.count(), bytes)));
 }
 
 Seconds CostModel::state_task(const Plan& plan, const Task& task, const StateWork& work) const {
@@ -294,18 +314,18 @@ Seconds CostModel::state_task(const Plan& plan, const Task& task, const StateWor
     case TaskKind::kMoments:
       return moments(elements, compute);
     case TaskKind::kTensorNorms:
-      return op_time("lamb_norms", {elements.count(), 1, 1}, elements * DType::kFp32 * 3);
+      return op_time("lamb_norms", DType::kFp32, {elements.count(), 1, 1}, elements * DType::kFp32 * 3);
     case TaskKind::kGatherTensorNorms:
       return collective(CollectiveKind::kAllGather,
                         kTensorNormBytes * plan.model.parameters.size() * plan.training.gpus);
     case TaskKind::kNorm:
-      return op_time("sum_of_squares", {elements.count(), 1, 1}, elements * compute);
+      return op_time("sum_of_squares", compute, {elements.count(), 1, 1}, elements * compute);
     case TaskKind::kGatherNorm: {
-      if (table("exchange") != nullptr) return op_time("exchange", {1, 1, 1}, Bytes());
+      if (table("exchange", DType::kFp32) != nullptr) return op_time("exchange", DType::kFp32, {1, 1, 1}, Bytes());
       return link_time(kNormPartialBytes * plan.training.gpus);
     }
     case TaskKind::kFill:
-      return op_time("fill", {elements.count(), 1, 1}, elements * DType::kFp32);
+      return op_time("fill", DType::kFp32, {elements.count(), 1, 1}, elements * DType::kFp32);
     default:
       return latencies_.kernel;
   }
@@ -319,7 +339,7 @@ Seconds CostModel::task(const Plan& plan, const Task& task) const {
     return time + memory_time(cleared);
   }
   if (const auto* work = std::get_if<CollectiveWork>(&task.work)) {
-    return collective(work->kind, Elements(work->elements(plan.partition)) * work->dtype);
+    return collective(work->kind, Elements(work->elements(plan.partition)) * work->dtype, work->dtype);
   }
   if (const auto* work = std::get_if<StateWork>(&task.work)) return state_task(plan, task, *work);
   return latencies_.kernel;

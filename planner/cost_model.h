@@ -10,6 +10,7 @@
 //   attention: work = tokens x heads, width = of a head, depth = tokens of a sequence
 //   cross_entropy: work = logits, width = vocabulary; embedding: work = tokens x hidden, width = hidden
 //   collectives: work = bytes of the whole buffer; exchange: work = 1 (a value of each rank)
+// Points of another type are those of fp32 where the machine document has no others.
 #pragma once
 
 #include <map>
@@ -33,7 +34,7 @@ class CostModel {
   Seconds gemm(DType dtype, std::uint64_t m, std::uint64_t n, std::uint64_t k) const;
 
   /// A measured op (see the head of this file), or else `bytes` at the bandwidth of device memory.
-  Seconds op_time(const std::string& name, const RateTable::Extents& extents, Bytes bytes) const;
+  Seconds op_time(const std::string& name, DType dtype, const RateTable::Extents& extents, Bytes bytes) const;
 
   /// One op of a program. Matrix products by `gemm`, attention without measured points by FLOPs at half the peak,
   /// everything else by measured points or bytes; never less than the latency of a kernel.
@@ -43,7 +44,7 @@ class CostModel {
   /// A collective over all ranks of `bytes` (the whole buffer, S). Measured points first; else ring formulas:
   /// all-gather, reduce-scatter: (n-1) a + (n-1)/n S/B; all-reduce twice that (Thakur et al., IJHPCA 19(1), 2005). Over
   /// nodes hierarchically: within the node S, then between nodes S over the ranks of a node at the network's rate.
-  Seconds collective(CollectiveKind kind, Bytes bytes) const;
+  Seconds collective(CollectiveKind kind, Bytes bytes, DType dtype = DType::kFp32) const;
 
   /// The optimizer on so many parameters: measured, else the bytes of master weights, moments, gradients and weights
   /// (AdamW in fp32 28 a parameter: reads p, g, m, v, writes p, m, v; with one moment 20). LAMB: its last pass.
@@ -61,7 +62,7 @@ class CostModel {
 
  private:
   bool is_cpu() const { return training_.backend == BackendKind::kCpu; }
-  const RateTable* table(const std::string& op) const;
+  const RateTable* table(const std::string& op, DType dtype) const;
   FlopsPerSecond peak(DType dtype) const;
   Seconds link_time(Bytes bytes) const;
   Seconds memory_time(Bytes bytes) const;
@@ -72,7 +73,7 @@ class CostModel {
   FlopsPerSecond fp32_peak_, bf16_peak_;
   BytesPerSecond memory_, link_, network_;
   MachineLatencies latencies_;
-  std::map<std::string, RateTable> tables_;
+  std::map<std::pair<std::string, DType>, RateTable> tables_;
   std::map<DType, RateTable> gemm_;
   double cores_per_rank_ = 0;
   Seconds lane_switch_;

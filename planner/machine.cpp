@@ -42,6 +42,7 @@ Json cpu_ops_json(const std::vector<OpPoint>& points) {
   Json list = Json::array();
   for (const OpPoint& p : points) {
     list.push_back({{"op", p.op},
+                    {"dtype", to_string(p.dtype)},
                     {"ranks", p.ranks},
                     {"work", p.work},
                     {"width", p.width},
@@ -51,15 +52,22 @@ Json cpu_ops_json(const std::vector<OpPoint>& points) {
   return list;
 }
 
+/// fp32 where the document does not say.
+DType dtype_from(const JsonView& point) {
+  if (!point.has("dtype")) return DType::kFp32;
+  const auto dtype = parse_dtype(point.at("dtype").as_string());
+  if (dtype != DType::kFp32 && dtype != DType::kBf16 && dtype != DType::kFp16)
+    throw point.at("dtype").unexpected("fp32, bf16 or fp16");
+  return *dtype;
+}
+
 std::vector<GemmPoint> gemm_from(const JsonView& rates) {
   std::vector<GemmPoint> points;
   if (!rates.has("gemm")) return points;
   const JsonView list = rates.at("gemm");
   for (std::size_t i = 0; i < list.array_size(); ++i) {
     const JsonView item = list.at(i);
-    const auto dtype = parse_dtype(item.at("dtype").as_string());
-    if (!dtype) throw item.at("dtype").unexpected("fp32 or bf16");
-    points.push_back({*dtype, item.at("m").as_count(), item.at("n").as_count(), item.at("k").as_count(),
+    points.push_back({dtype_from(item), item.at("m").as_count(), item.at("n").as_count(), item.at("k").as_count(),
                       item.count_or("ranks", 1), rate_at<FlopsPerSecond>(item, "flops")});
   }
   return points;
@@ -73,8 +81,8 @@ std::vector<OpPoint> cpu_ops_from(const JsonView& rates) {
     const JsonView item = list.at(i);
     const double time = item.at("time_s").as_number();
     if (time < 0) throw item.at("time_s").unexpected("a time that is not negative");
-    points.push_back({item.at("op").as_string(), item.count_or("ranks", 1), item.at("work").as_count(),
-                      item.count_or("width", 1), item.count_or("depth", 1), Seconds(time)});
+    points.push_back({item.at("op").as_string(), dtype_from(item), item.count_or("ranks", 1),
+                      item.at("work").as_count(), item.count_or("width", 1), item.count_or("depth", 1), Seconds(time)});
   }
   return points;
 }

@@ -25,11 +25,12 @@ struct GemmPoint {
 
 /// One measured kernel of the CPU back end, or one loopback collective.
 struct OpPoint {
-  std::string op;           ///< "rms_norm_forward", "adamw", "all_gather": see planner/cost_model.h
-  std::uint64_t ranks = 1;  ///< of a node that ran it at once, each with cores / ranks threads
-  std::uint64_t work = 1;   ///< elements; of a collective: bytes of the whole buffer
-  std::uint64_t width = 1;  ///< of a row, or of a head
-  std::uint64_t depth = 1;  ///< attention: tokens of a sequence
+  std::string op;              ///< "rms_norm_forward", "adamw", "all_gather": see planner/cost_model.h
+  DType dtype = DType::kFp32;  ///< of activations; of optimizers: of the gradient
+  std::uint64_t ranks = 1;     ///< of a node that ran it at once, each with cores / ranks threads
+  std::uint64_t work = 1;      ///< elements; of a collective: bytes of the whole buffer
+  std::uint64_t width = 1;     ///< of a row, or of a head
+  std::uint64_t depth = 1;     ///< attention: tokens of a sequence
   Seconds time;
   friend bool operator==(const OpPoint&, const OpPoint&) = default;
 };

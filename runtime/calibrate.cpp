@@ -26,22 +26,24 @@ struct MeasuringEffort {
   std::uint64_t memory_bytes;
   std::uint64_t disk_bytes;
   int switches;
+  std::vector<DType> dtypes;
 };
 
 MeasuringEffort measuring_effort(bool quick) {
   if (quick) {
     return {{5, Seconds(5e-4)},      Flops(300'000'000),      1u << 19, 1u << 21,
-            std::uint64_t{64} << 20, std::uint64_t{64} << 20, 51};
+            std::uint64_t{64} << 20, std::uint64_t{64} << 20, 51,       {DType::kFp32}};
   }
   return {{11, Seconds(2e-3)},      Flops(2'200'000'000),     1u << 22, 1u << 24,
-          std::uint64_t{256} << 20, std::uint64_t{512} << 20, 201};
+          std::uint64_t{256} << 20, std::uint64_t{512} << 20, 201,      {DType::kFp32, DType::kBf16, DType::kFp16}};
 }
 
 /// The point with the most work; null if there is none.
 const OpPoint* largest(const std::vector<OpPoint>& points, std::string_view op, std::uint64_t ranks) {
   const OpPoint* found = nullptr;
   for (const OpPoint& p : points) {
-    if (p.op == op && p.ranks == ranks && (found == nullptr || p.work > found->work)) found = &p;
+    if (p.op == op && p.dtype == DType::kFp32 && p.ranks == ranks && (found == nullptr || p.work > found->work))
+      found = &p;
   }
   return found;
 }
@@ -49,9 +51,12 @@ const OpPoint* largest(const std::vector<OpPoint>& points, std::string_view op, 
 /// The figures that plans for other back ends and other readers know, from the measured points.
 void summarise(Machine& machine) {
   for (const planner::GemmPoint& p : machine.rates.gemm) {
-    if (p.ranks == 1) machine.rates.fp32_flops = std::max(machine.rates.fp32_flops, p.flops);
+    if (p.ranks != 1) continue;
+    FlopsPerSecond& peak = p.dtype == DType::kFp32 ? machine.rates.fp32_flops : machine.rates.bf16_flops;
+    peak = std::max(peak, p.flops);
   }
-  machine.rates.bf16_flops = machine.rates.fp32_flops;  // the CPU kernels multiply in fp32 whatever the storage type
+  // The CPU kernels multiply in fp32 whatever the storage type.
+  if (!machine.rates.bf16_flops.known()) machine.rates.bf16_flops = machine.rates.fp32_flops;
   if (const OpPoint* adam = largest(machine.rates.cpu_ops, "adamw", 1)) {
     machine.rates.host_adam_params = ElementsPerSecond(static_cast<double>(adam->work) / adam->time.value());
   }
@@ -77,13 +82,17 @@ Machine calibrate(const CalibrateOptions& options) {
   const auto append = [](auto& to, auto points) { to.insert(to.end(), points.begin(), points.end()); };
   for (const std::uint64_t ranks : {1u, 2u}) {
     const RankTeam team(ranks, static_cast<int>(std::max<std::uint64_t>(cores / ranks, 1)), extent.effort);
-    append(machine.rates.gemm, measure_gemm(team, extent.most_flops, options.progress));
-    append(machine.rates.cpu_ops, measure_ops(team, extent.most_work, options.progress));
+    for (const DType dtype : extent.dtypes) {
+      append(machine.rates.gemm, measure_gemm(team, dtype, extent.most_flops, options.progress));
+      append(machine.rates.cpu_ops, measure_ops(team, dtype, extent.most_work, options.progress));
+    }
     if (ranks == 1) machine.rates.device_bytes = machine.rates.host_bytes = measure_memory(team, extent.memory_bytes);
   }
   for (const std::size_t ranks : {1u, 2u, 4u}) {
-    append(machine.rates.cpu_ops,
-           measure_collectives(ranks, extent.most_collective_bytes, extent.effort, options.progress));
+    for (const DType dtype : extent.dtypes) {
+      append(machine.rates.cpu_ops,
+             measure_collectives(ranks, dtype, extent.most_collective_bytes, extent.effort, options.progress));
+    }
   }
   machine.latencies.task = measure_lane_switch(extent.switches);
   if (options.disk_dir) {

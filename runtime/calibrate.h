@@ -12,7 +12,7 @@
 namespace zeroplan::runtime {
 
 struct CalibrateOptions {
-  bool quick = false;                                     ///< fewer repeats and smaller extents
+  bool quick = false;                                     ///< fewer repeats, smaller extents, fp32 alone
   std::optional<std::string> disk_dir;                    ///< measure the disk that holds this folder
   std::string command = "zeroplan calibrate";             ///< recorded in the document
   std::function<void(const std::string& what)> progress;  ///< may be empty

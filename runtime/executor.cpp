@@ -23,8 +23,10 @@ void poison(std::byte* data, std::size_t bytes) {
 /// A task's body with what is measured about its memory.
 class Executor::TrackedBody final : public TaskBody {
  public:
-  TrackedBody(const Plan& plan, const Task& task, std::unique_ptr<TaskBody> body)
-      : task_(task), body_(std::move(body)) {
+  TrackedBody(const Plan& plan, const Task& task, std::unique_ptr<TaskBody> body, StepProfile* profile)
+      : task_(task),
+        body_(std::move(body)),
+        profile_(std::holds_alternative<planner::ComputeWork>(task.work) ? nullptr : profile) {
     for (const auto* accesses : {&task.reads, &task.writes}) {
       for (const Access& access : *accesses) {
         const planner::Buffer& buffer = plan.buffers.at(access.buffer);
@@ -38,7 +40,9 @@ class Executor::TrackedBody final : public TaskBody {
 
   void run(const StepPosition& position) override {
     try {
+      const auto start = profile_ != nullptr ? StepProfile::Clock::now() : StepProfile::Clock::time_point();
       body_->run(position);
+      if (profile_ != nullptr) profile_->add(task_.kind, StepProfile::Clock::now() - start);
     } catch (Error& error) {
       error.with(fmt::format("in task {}", task_.key));
       throw;
@@ -53,6 +57,7 @@ class Executor::TrackedBody final : public TaskBody {
  private:
   const Task& task_;
   std::unique_ptr<TaskBody> body_;
+  StepProfile* profile_;  ///< of tasks that are no programs, whose ops have their own
   std::array<Bytes, planner::kTierCount> ends_;
   std::vector<ClearedRange> poisoned_;
   bool has_run_ = false;
@@ -62,13 +67,15 @@ Executor::Executor(const Plan& plan, Collectives& collectives, TaskHooks& hooks,
                    const ExecutorOptions& options)
     : plan_(plan), collectives_(collectives), arenas_(plan), workers_(options.threads), order_(plan) {
   ZP_CHECK(collectives.size() == plan.partition.ranks);
-  const TaskContext context{plan_, arenas_, collectives_, workers_, hooks};
+  if (options.profile) profile_.emplace();
+  StepProfile* profile = options.profile ? &*profile_ : nullptr;
+  const TaskContext context{plan_, arenas_, collectives_, workers_, hooks, profile};
   std::vector<std::vector<TaskBody*>> bodies;
   for (const planner::Step& step : plan.steps) {
     auto& tracked = bodies_.emplace_back();
     auto& plain = bodies.emplace_back();
     for (const Task& task : step.tasks) {
-      tracked.push_back(std::make_unique<TrackedBody>(plan, task, make_task_body(context, step, task)));
+      tracked.push_back(std::make_unique<TrackedBody>(plan, task, make_task_body(context, step, task), profile));
       plain.push_back(tracked.back().get());
       if (task.kind != planner::TaskKind::kSave) continue;
       for (const planner::UpdatePiece& piece : std::get<planner::StateWork>(task.work).pieces) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/run_record.h"
@@ -13,8 +14,9 @@
 namespace zeroplan::runtime {
 
 struct ExecutorOptions {
-  int threads = 1;      ///< of the compute lane
-  bool poison = false;  ///< test: bytes become NaN when their buffer's live range ends
+  int threads = 1;       ///< of the compute lane
+  bool poison = false;   ///< test: bytes become NaN when their buffer's live range ends
+  bool profile = false;  ///< measure each op
 };
 
 /// One rank. All calls from one thread; between `start_...` and `wait` its lanes run.
@@ -41,6 +43,8 @@ class Executor {
   Bytes used(planner::Tier tier) const;
   /// Only while idle: lanes, moved bytes and tiers of the last run of updates; without the time of a step.
   planner::RunRecord record() const;
+  /// Null without ExecutorOptions::profile.
+  const StepProfile* profile() const { return profile_ ? &*profile_ : nullptr; }
 
  private:
   class TrackedBody;
@@ -49,6 +53,7 @@ class Executor {
   Collectives& collectives_;
   Arenas arenas_;
   kernels::Workers workers_;
+  std::optional<StepProfile> profile_;
   TaskOrder order_;
   std::vector<std::vector<std::unique_ptr<TrackedBody>>> bodies_;  ///< by step and position
   std::vector<GroupState> groups_;

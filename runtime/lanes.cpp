@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
+double elapsed_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -119,7 +119,7 @@ void Lanes::run_step(std::size_t lane, std::size_t step, const StepPosition& pos
     stop_.check();
     const Clock::time_point start = Clock::now();
     entry.body->run(position);
-    totals.busy_s += seconds_since(start);
+    totals.busy_s += elapsed_since(start);
     ++totals.tasks;
     ended_[lane].advance();
   }
@@ -136,7 +136,7 @@ void Lanes::wait_for(const WaitPoint& point, const Base& base, LaneTotals& total
   }
   const Clock::time_point start = Clock::now();
   if (!timeline.wait(target)) throw Stopped();
-  if (is_comm(point.lane)) totals.comm_wait_s += seconds_since(start);
+  if (is_comm(point.lane)) totals.comm_wait_s += elapsed_since(start);
 }
 
 void Lanes::advance_base(std::size_t step, Base& base) const {

@@ -423,9 +423,13 @@ struct Call {
 
 }  // namespace
 
-void BoundProgram::run(kernels::Workers& workers) const {
+void BoundProgram::run(kernels::Workers& workers, StepProfile* profile) const {
   for (const ClearedRange& range : clears) std::memset(range.begin, 0, range.bytes);
-  for (const BoundOp& op : ops) std::visit(Call{workers}, op);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const auto start = profile != nullptr ? StepProfile::Clock::now() : StepProfile::Clock::time_point();
+    std::visit(Call{workers}, ops[i]);
+    if (profile != nullptr) profile->add(kinds[i], StepProfile::Clock::now() - start);
+  }
 }
 
 BoundProgram bind_program(const planner::Plan& plan, const planner::Task& task, const Arenas& arenas) {
@@ -437,6 +441,7 @@ BoundProgram bind_program(const planner::Plan& plan, const planner::Task& task, 
   }
   for (const Op& op : plan.programs.at(work.program).ops) {
     bound.ops.push_back(binder.bind(op));
+    bound.kinds.push_back(op.kind);
     bound.scratch.push_back(binder.scratch(op));
   }
   return bound;

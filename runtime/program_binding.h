@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "runtime/arena.h"
+#include "runtime/step_profile.h"
 
 namespace zeroplan::runtime {
 
@@ -28,10 +29,11 @@ struct ClearedRange {
 struct BoundProgram {
   std::vector<ClearedRange> clears;
   std::vector<BoundOp> ops;
+  std::vector<models::OpKind> kinds;  ///< of `ops`
   std::vector<ClearedRange> scratch;  ///< by op; plans for a GPU alone
 
-  /// Calls the CPU kernels. Allocates nothing.
-  void run(kernels::Workers& workers) const;
+  /// Calls the CPU kernels. Allocates nothing. \param profile  where the time of each op is added; may be null
+  void run(kernels::Workers& workers, StepProfile* profile) const;
 };
 
 /// Resolves `task`, whose work is a ComputeWork. \throws Error{kInvalidInput} if an operand lies outside of its buffer

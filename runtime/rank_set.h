@@ -40,6 +40,10 @@ class RankSet final : public Ranks {
     return executors_.at(rank)->arenas().tier(tier).written();
   }
   planner::RunRecord record() const override { return executors_.front()->record(); }
+  std::vector<StepProfile::Row> profile() const override {
+    const StepProfile* profile = executors_.front()->profile();
+    return profile != nullptr ? profile->rows() : std::vector<StepProfile::Row>();
+  }
 
   std::uint64_t first_rank() const override { return first_rank_; }
   Executor& executor(std::size_t rank) { return *executors_.at(rank); }

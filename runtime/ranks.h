@@ -5,11 +5,13 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "kernels/step_scalars.h"
 #include "planner/run_record.h"
 #include "runtime/lanes.h"
 #include "runtime/state_pieces.h"
+#include "runtime/step_profile.h"
 #include "runtime/stop_signal.h"
 #include "runtime/update_gate.h"
 
@@ -53,6 +55,8 @@ class Ranks {
   virtual Bytes written(std::size_t rank, planner::Tier tier) const = 0;
   /// Of the first rank: lanes, moved bytes and tiers of the last run of updates; without the time of a step.
   virtual planner::RunRecord record() const = 0;
+  /// Of the first rank, over the whole run; empty unless it was asked for.
+  virtual std::vector<StepProfile::Row> profile() const { return {}; }
   /// None on the CPU.
   virtual std::optional<DeviceUse> device_use() const { return std::nullopt; }
 };

@@ -33,12 +33,15 @@ class NothingBody final : public TaskBody {
 class ComputeBody final : public TaskBody {
  public:
   ComputeBody(const TaskContext& context, const Task& task)
-      : program_(bind_program(context.plan, task, context.arenas)), workers_(context.workers) {}
-  void run(const StepPosition&) override { program_.run(workers_); }
+      : program_(bind_program(context.plan, task, context.arenas)),
+        workers_(context.workers),
+        profile_(context.profile) {}
+  void run(const StepPosition&) override { program_.run(workers_, profile_); }
 
  private:
   BoundProgram program_;
   kernels::Workers& workers_;
+  StepProfile* profile_;
 };
 
 class CollectiveBody final : public TaskBody {

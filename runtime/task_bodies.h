@@ -48,6 +48,7 @@ struct TaskContext {
   Collectives& collectives;
   kernels::Workers& workers;  ///< of the compute lane
   TaskHooks& hooks;
+  StepProfile* profile = nullptr;  ///< where the time of ops is added, if anywhere
 };
 
 /// The step scalars in a buffer; null for kNoBuffer.

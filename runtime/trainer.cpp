@@ -170,8 +170,8 @@ Trainer::Trainer(const planner::Plan& plan, const TrainSettings& settings, const
   if (plan.training.backend == planner::BackendKind::kCuda) {
     ranks_ = std::make_unique<DeviceRanks>(plan, make_hooks, settings.device, settings.use_graphs);
   } else {
-    ranks_ = std::make_unique<RankSet>(
-        plan, make_hooks, ExecutorOptions{.threads = settings.threads, .poison = settings.poison}, processes_);
+    const ExecutorOptions options{.threads = settings.threads, .poison = settings.poison, .profile = settings.profile};
+    ranks_ = std::make_unique<RankSet>(plan, make_hooks, options, processes_);
   }
   reports_ = std::make_unique<Reports>(ranks_->stop());
   if (processes_ != nullptr) watch_ = std::make_unique<FailureWatch>(processes_->control(), ranks_->stop());
@@ -237,6 +237,7 @@ TrainSummary Trainer::train(const OnStep& on_step, const std::atomic<bool>& inte
   if (summary.steps > 0) summary.loss = last_loss_;
   if (settings_.checkpoint_dir && summary.steps > 0) summary.checkpoint = save();
   summary.record = ranks_->record();
+  summary.profile = ranks_->profile();
   if (!step_times_.empty()) {
     std::vector<double> times(step_times_.begin() + (step_times_.size() > 1 ? 1 : 0), step_times_.end());
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());

@@ -33,6 +33,7 @@ struct TrainSettings {
   bool resume = false;
   LossScaleSettings loss_scale;  ///< fp16-mixed only
   bool poison = false;           ///< test: see ExecutorOptions
+  bool profile = false;          ///< measure each op
   OptimizerSettings optimizer;
   kernels::Device* device = nullptr;  ///< that runs plans of the CUDA back end; must outlive the trainer
   bool use_graphs = true;             ///< on a device: updates after the first two are launched as graphs
@@ -57,6 +58,8 @@ struct TrainSummary {
   std::optional<double> loss;
   std::optional<double> median_step_s;  ///< of all but the first
   planner::RunRecord record;            ///< of rank 0
+  /// Of rank 0 over the whole run, its beginning included; empty without TrainSettings::profile.
+  std::vector<StepProfile::Row> profile;
   /// Of all ranks of this process.
   std::array<Bytes, planner::kTierCount> planned;
   std::array<Bytes, planner::kTierCount> used;

@@ -5,14 +5,14 @@ namespace zeroplan::models {
 namespace {
 
 /// BERT and RoBERTa: equal but for defaults, names in front and heads.
-struct Variant {
+struct BertVariant {
   std::string root;
   DecoderDefaults defaults;
   std::uint64_t token_types = 2;
   bool is_roberta = false;
 };
 
-void add_head(FamilyBuilder& builder, EncoderHead head, const Variant& variant, const DecoderSizes& s,
+void add_head(FamilyBuilder& builder, EncoderHead head, const BertVariant& variant, const DecoderSizes& s,
               std::uint64_t labels, const std::string& root) {
   const auto add = [&](const std::string& prefix, const Modules& modules) {
     builder.unit("head", UnitKind::kHead, prefix, modules);
@@ -37,7 +37,7 @@ void add_head(FamilyBuilder& builder, EncoderHead head, const Variant& variant, 
   }
 }
 
-void build(const HfConfig& config, Model& model, const Variant& variant) {
+void build_bert(const HfConfig& config, Model& model, const BertVariant& variant) {
   const DecoderSizes s = read_decoder_sizes(config, variant.defaults);
   const EncoderHead head = read_encoder_head(config, model);
   const std::string root = head == EncoderHead::kBare ? "" : variant.root;
@@ -66,16 +66,16 @@ void build(const HfConfig& config, Model& model, const Variant& variant) {
 }  // namespace
 
 void build_bert(const HfConfig& config, Model& model) {
-  build(config, model,
-        {.root = "bert.",
-         .defaults = {.hidden = 768, .layers = 12, .heads = 12, .ffn = 3072, .vocab = 30522, .positions = 512}});
+  build_bert(config, model,
+             {.root = "bert.",
+              .defaults = {.hidden = 768, .layers = 12, .heads = 12, .ffn = 3072, .vocab = 30522, .positions = 512}});
 }
 
 void build_roberta(const HfConfig& config, Model& model) {
-  build(config, model,
-        {.root = "roberta.",
-         .defaults = {.hidden = 768, .layers = 12, .heads = 12, .ffn = 3072, .vocab = 50265, .positions = 512},
-         .is_roberta = true});
+  build_bert(config, model,
+             {.root = "roberta.",
+              .defaults = {.hidden = 768, .layers = 12, .heads = 12, .ffn = 3072, .vocab = 50265, .positions = 512},
+              .is_roberta = true});
 }
 
 }  // namespace zeroplan::models

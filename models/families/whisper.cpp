@@ -5,13 +5,13 @@ namespace zeroplan::models {
 namespace {
 
 /// The key projection has no bias.
-Modules attention(const std::string& name, std::uint64_t hidden) {
+Modules whisper_attention(const std::string& name, std::uint64_t hidden) {
   return {linear(name + ".k_proj", hidden, hidden), linear(name + ".v_proj", hidden, hidden, true),
           linear(name + ".q_proj", hidden, hidden, true), linear(name + ".out_proj", hidden, hidden, true),
           layer_norm(name + "_layer_norm", hidden)};
 }
 
-Modules feed_forward(std::uint64_t hidden, std::uint64_t ffn) {
+Modules whisper_feed_forward(std::uint64_t hidden, std::uint64_t ffn) {
   return {linear("fc1", hidden, ffn, true), linear("fc2", ffn, hidden, true), layer_norm("final_layer_norm", hidden)};
 }
 
@@ -43,14 +43,15 @@ void build_whisper(const HfConfig& config, Model& model) {
              // Sinusoids: the library never trains them.
              table("embed_positions", config.rows({"max_source_positions"}, 1500), hidden).frozen()})
       .blocks(root + "encoder.layers", config.layers({"encoder_layers"}, 4),
-              join({attention("self_attn", hidden), feed_forward(hidden, config.width({"encoder_ffn_dim"}, 1536))}),
+              join({whisper_attention("self_attn", hidden),
+                    whisper_feed_forward(hidden, config.width({"encoder_ffn_dim"}, 1536))}),
               "encoder ")
       .unit("encoder norm", UnitKind::kOther, root + "encoder.", {layer_norm("layer_norm", hidden)})
       .unit("decoder embedding", UnitKind::kEmbedding, root + "decoder.",
             {table("embed_tokens", vocab, hidden), table("embed_positions", positions, hidden)})
       .blocks(root + "decoder.layers", config.layers({"decoder_layers"}, 4),
-              join({attention("self_attn", hidden), attention("encoder_attn", hidden),
-                    feed_forward(hidden, config.width({"decoder_ffn_dim"}, 1536))}),
+              join({whisper_attention("self_attn", hidden), whisper_attention("encoder_attn", hidden),
+                    whisper_feed_forward(hidden, config.width({"decoder_ffn_dim"}, 1536))}),
               "decoder ")
       .unit("head", UnitKind::kHead, root + "decoder.", {layer_norm("layer_norm", hidden)});
   if (!is_bare) {

@@ -2,10 +2,12 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "kernels/kernels.h"
+#include "models/core/embedding_workspace.h"
 #include "runtime/calibration/measure_kernels.h"
 
 namespace zeroplan::runtime {
@@ -28,6 +30,11 @@ Floats floats(std::uint64_t count) {
   return std::make_shared<FloatBuffer>(count);
 }
 
+using Tensors = std::shared_ptr<TensorBuffer>;
+Tensors tensors(std::uint64_t count, DType dtype) {
+  return std::make_shared<TensorBuffer>(count, dtype);
+}
+
 std::shared_ptr<std::vector<std::int32_t>> ids(std::uint64_t count, std::uint64_t below) {
   auto values = std::make_shared<std::vector<std::int32_t>>(count);
   std::uint64_t state = 1;
@@ -44,11 +51,11 @@ struct At {
   std::uint64_t depth = 1;
 };
 
-/// Measures ops on one team and collects the points. Bodies capture their buffers.
+/// Measures ops of one type on one team and collects the points. Bodies capture their buffers.
 class OpMeasurer {
  public:
-  OpMeasurer(const RankTeam& team, std::uint64_t most_work, const Progress& progress)
-      : team_(team), most_work_(most_work), progress_(progress) {}
+  OpMeasurer(const RankTeam& team, DType dtype, std::uint64_t most_work, const Progress& progress)
+      : team_(team), dtype_(dtype), most_work_(most_work), progress_(progress) {}
 
   void norms(std::uint64_t work, std::uint64_t width);
   void rotary(std::uint64_t work, std::uint64_t head_size);
@@ -66,32 +73,41 @@ class OpMeasurer {
   void optimizer(const std::string& op, std::uint64_t work, void (*kernel)(const Arguments&, kernels::Workers&));
   template <class Prepare>
   void add(const std::string& op, const At& at, Prepare&& prepare) {
-    if (progress_) progress_(fmt::format("{} {}, {} rank(s)", op, at.work, team_.ranks()));
+    if (progress_) progress_(fmt::format("{} {} {}, {} rank(s)", op, to_string(dtype_), at.work, team_.ranks()));
     const Seconds time = team_.time([&](std::size_t) -> RankBody { return prepare(); });
-    points_.push_back({op, team_.ranks(), at.work, at.width, at.depth, time});
+    points_.push_back({op, dtype_, team_.ranks(), at.work, at.width, at.depth, time});
   }
 
   const RankTeam& team_;
+  DType dtype_;
   std::uint64_t most_work_;
   const Progress& progress_;
   std::vector<OpPoint> points_;
 };
 
 void OpMeasurer::norms(std::uint64_t work, std::uint64_t width) {
+  const DType dtype = dtype_;
   const std::uint64_t rows = work / width;
   const At at{work, width};
   add("rms_norm_forward", at, [=] {
-    Floats x = floats(work), w = floats(width), y = floats(work), rstd = floats(rows);
-    return [=](Workers& workers) {
-      kernels::cpu::rms_norm_forward(
-          {.rows = rows, .width = width, .x = x->data(), .weight = w->data(), .y = y->data(), .rstd = rstd->data()},
-          workers);
-    };
+    Tensors x = tensors(work, dtype), w = tensors(width, dtype), y = tensors(work, dtype);
+    Floats rstd = floats(rows);
+    kernels::RmsNormForward args;
+    args.dtype = dtype;
+    args.rows = rows;
+    args.width = width;
+    args.x = x->data();
+    args.weight = w->data();
+    args.y = y->data();
+    args.rstd = rstd->data();
+    return [=, keep = std::tuple{x, w, y, rstd}](Workers& workers) { kernels::cpu::rms_norm_forward(args, workers); };
   });
   add("rms_norm_backward", at, [=] {
-    Floats d_y = floats(work), x = floats(work), w = floats(width), rstd = floats(rows), d_x = floats(work),
-           d_w = floats(width);
+    Tensors d_y = tensors(work, dtype), x = tensors(work, dtype), w = tensors(width, dtype), d_x = tensors(work, dtype),
+            d_w = tensors(width, dtype);
+    Floats rstd = floats(rows);
     kernels::RmsNormBackward args;
+    args.dtype = args.gradient_dtype = dtype;
     args.rows = rows;
     args.width = width;
     args.d_y = d_y->data();
@@ -100,29 +116,33 @@ void OpMeasurer::norms(std::uint64_t work, std::uint64_t width) {
     args.rstd = rstd->data();
     args.d_x = d_x->data();
     args.d_weight = d_w->data();
-    return [=, keep = std::array{d_y, x, w, rstd, d_x, d_w}](Workers& workers) {
+    return [=, keep = std::tuple{d_y, x, w, rstd, d_x, d_w}](Workers& workers) {
       kernels::cpu::rms_norm_backward(args, workers);
     };
   });
   add("layer_norm_forward", at, [=] {
-    Floats x = floats(work), w = floats(2 * width), y = floats(work), statistics = floats(2 * rows);
+    Tensors x = tensors(work, dtype), w = tensors(width, dtype), bias = tensors(width, dtype), y = tensors(work, dtype);
+    Floats statistics = floats(2 * rows);
     kernels::LayerNormForward args;
+    args.dtype = dtype;
     args.rows = rows;
     args.width = width;
     args.x = x->data();
     args.weight = w->data();
-    args.bias = w->data() + width;
+    args.bias = bias->data();
     args.y = y->data();
     args.mean = statistics->data();
     args.rstd = statistics->data() + rows;
-    return [=, keep = std::array{x, w, y, statistics}](Workers& workers) {
+    return [=, keep = std::tuple{x, w, bias, y, statistics}](Workers& workers) {
       kernels::cpu::layer_norm_forward(args, workers);
     };
   });
   add("layer_norm_backward", at, [=] {
-    Floats d_y = floats(work), x = floats(work), w = floats(width), statistics = floats(2 * rows), d_x = floats(work),
-           d_w = floats(2 * width);
+    Tensors d_y = tensors(work, dtype), x = tensors(work, dtype), w = tensors(width, dtype), d_x = tensors(work, dtype),
+            d_w = tensors(width, dtype), d_bias = tensors(width, dtype);
+    Floats statistics = floats(2 * rows);
     kernels::LayerNormBackward args;
+    args.dtype = args.gradient_dtype = dtype;
     args.rows = rows;
     args.width = width;
     args.d_y = d_y->data();
@@ -132,27 +152,30 @@ void OpMeasurer::norms(std::uint64_t work, std::uint64_t width) {
     args.rstd = statistics->data() + rows;
     args.d_x = d_x->data();
     args.d_weight = d_w->data();
-    args.d_bias = d_w->data() + width;
-    return [=, keep = std::array{d_y, x, w, statistics, d_x, d_w}](Workers& workers) {
+    args.d_bias = d_bias->data();
+    return [=, keep = std::tuple{d_y, x, w, statistics, d_x, d_w, d_bias}](Workers& workers) {
       kernels::cpu::layer_norm_backward(args, workers);
     };
   });
 }
 
 void OpMeasurer::rotary(std::uint64_t work, std::uint64_t head_size) {
+  const DType dtype = dtype_;
   const std::uint64_t tokens = work / (kAttentionHeads * head_size);
   add("rotary_forward", {work, head_size}, [=] {
-    Floats table = floats(tokens * head_size), x = floats(work);
+    Floats table = floats(tokens * head_size);
+    Tensors x = tensors(work, dtype);
     std::fill_n(table->data(), table->size(),
                 std::sqrt(0.5f));  // rotates by 45 degrees, so that repeats change no magnitude
     kernels::Rotary args;
+    args.dtype = dtype;
     args.tokens = tokens;
     args.heads = kAttentionHeads;
     args.head_size = head_size;
     args.sequence_length = tokens;
     args.table = table->data();
     args.x = x->data();
-    return [=, keep = std::array{table, x}](Workers& workers) { kernels::cpu::rotary(args, workers); };
+    return [=, keep = std::tuple{table, x}](Workers& workers) { kernels::cpu::rotary(args, workers); };
   });
   points_.push_back(points_.back());  // the same kernel, turning back
   points_.back().op = "rotary_backward";
@@ -161,7 +184,9 @@ void OpMeasurer::rotary(std::uint64_t work, std::uint64_t head_size) {
 void OpMeasurer::attention(std::uint64_t seq, std::uint64_t head_size) {
   const std::uint64_t tokens = kAttentionRows / kAttentionHeads;
   const std::uint64_t count = kAttentionRows * head_size;
+  const DType dtype = dtype_;
   kernels::AttentionShape shape;
+  shape.dtype = dtype;
   shape.sequences = tokens / seq;
   shape.sequence_length = seq;
   shape.heads = kAttentionHeads;
@@ -169,66 +194,78 @@ void OpMeasurer::attention(std::uint64_t seq, std::uint64_t head_size) {
   shape.head_size = head_size;
   shape.scale = 1 / std::sqrt(static_cast<float>(head_size));
   const At at{kAttentionRows, head_size, seq};
-  const auto forward = [=](const Floats& qkv, const Floats& out, const Floats& lse) {
+  const auto forward = [=](const std::array<Tensors, 3>& qkv, const Tensors& out, const Floats& lse) {
     kernels::AttentionForward args;
     args.shape = shape;
-    args.q = qkv->data();
-    args.k = qkv->data() + count;
-    args.v = qkv->data() + 2 * count;
+    args.q = qkv[0]->data();
+    args.k = qkv[1]->data();
+    args.v = qkv[2]->data();
     args.out = out->data();
     args.lse = lse->data();
     return args;
   };
   add("attention_forward", at, [=] {
-    Floats qkv = floats(3 * count), out = floats(count), lse = floats(kAttentionRows);
-    return [args = forward(qkv, out, lse), keep = std::array{qkv, out, lse}](Workers& workers) {
+    const std::array qkv = {tensors(count, dtype), tensors(count, dtype), tensors(count, dtype)};
+    Tensors out = tensors(count, dtype);
+    Floats lse = floats(kAttentionRows);
+    return [args = forward(qkv, out, lse), keep = std::tuple{qkv, out, lse}](Workers& workers) {
       kernels::cpu::attention_forward(args, workers);
     };
   });
   add("attention_backward", at, [=] {
-    Floats qkv = floats(3 * count), out = floats(count), lse = floats(kAttentionRows), d_out = floats(count),
-           d = floats(3 * count);
+    const std::array qkv = {tensors(count, dtype), tensors(count, dtype), tensors(count, dtype)};
+    const std::array d_qkv = {tensors(count, dtype), tensors(count, dtype), tensors(count, dtype)};
+    Tensors out = tensors(count, dtype), d_out = tensors(count, dtype);
+    Floats lse = floats(kAttentionRows);
+    const Bytes scratch = attention_backward_workspace_bytes(tokens, kAttentionHeads, head_size, dtype);
+    Floats workspace = floats(scratch.count() / sizeof(float));
     kernels::AttentionBackward args;
     args.shape = shape;
     args.d_out = d_out->data();
-    args.q = qkv->data();
-    args.k = qkv->data() + count;
-    args.v = qkv->data() + 2 * count;
+    args.q = qkv[0]->data();
+    args.k = qkv[1]->data();
+    args.v = qkv[2]->data();
     args.out = out->data();
     args.lse = lse->data();
-    args.d_q = d->data();
-    args.d_k = d->data() + count;
-    args.d_v = d->data() + 2 * count;
+    args.d_q = d_qkv[0]->data();
+    args.d_k = d_qkv[1]->data();
+    args.d_v = d_qkv[2]->data();
+    args.workspace = scratch == Bytes() ? nullptr : workspace->data();
     kernels::Workers alone(1);
     kernels::cpu::attention_forward(forward(qkv, out, lse), alone);  // a log-sum-exp that fits the scores
-    return [=, keep = std::array{qkv, out, lse, d_out, d}](Workers& workers) {
+    return [=, keep = std::tuple{qkv, out, lse, d_out, d_qkv, workspace}](Workers& workers) {
       kernels::cpu::attention_backward(args, workers);
     };
   });
 }
 
 void OpMeasurer::elementwise(std::uint64_t work) {
+  const DType dtype = dtype_;
   add("gelu_forward", {work}, [=] {
-    Floats x = floats(work), y = floats(work);
-    return
-        [=](Workers& workers) { kernels::cpu::gelu_forward({.count = work, .x = x->data(), .y = y->data()}, workers); };
+    Tensors x = tensors(work, dtype), y = tensors(work, dtype);
+    return [=](Workers& workers) {
+      kernels::cpu::gelu_forward({.dtype = dtype, .count = work, .x = x->data(), .y = y->data()}, workers);
+    };
   });
   add("gelu_backward", {work}, [=] {
-    Floats d_y = floats(work), x = floats(work), d_x = floats(work);
+    Tensors d_y = tensors(work, dtype), x = tensors(work, dtype), d_x = tensors(work, dtype);
     return [=](Workers& workers) {
-      kernels::cpu::gelu_backward({.count = work, .d_y = d_y->data(), .x = x->data(), .d_x = d_x->data()}, workers);
+      kernels::cpu::gelu_backward(
+          {.dtype = dtype, .count = work, .d_y = d_y->data(), .x = x->data(), .d_x = d_x->data()}, workers);
     };
   });
   add("gated_silu_forward", {work}, [=] {
-    Floats gate = floats(work), up = floats(work), y = floats(work);
+    Tensors gate = tensors(work, dtype), up = tensors(work, dtype), y = tensors(work, dtype);
     return [=](Workers& workers) {
-      kernels::cpu::gated_silu_forward({.count = work, .gate = gate->data(), .up = up->data(), .y = y->data()},
-                                       workers);
+      kernels::cpu::gated_silu_forward(
+          {.dtype = dtype, .count = work, .gate = gate->data(), .up = up->data(), .y = y->data()}, workers);
     };
   });
   add("gated_silu_backward", {work}, [=] {
-    Floats d_y = floats(work), gate = floats(work), up = floats(work), d_gate = floats(work), d_up = floats(work);
+    Tensors d_y = tensors(work, dtype), gate = tensors(work, dtype), up = tensors(work, dtype),
+            d_gate = tensors(work, dtype), d_up = tensors(work, dtype);
     kernels::GatedSiluBackward args;
+    args.dtype = dtype;
     args.count = work;
     args.d_y = d_y->data();
     args.gate = gate->data();
@@ -240,21 +277,24 @@ void OpMeasurer::elementwise(std::uint64_t work) {
     };
   });
   add("residual_add", {work}, [=] {
-    Floats a = floats(work), b = floats(work), out = floats(work);
+    Tensors a = tensors(work, dtype), b = tensors(work, dtype), out = tensors(work, dtype);
     return [=](Workers& workers) {
-      kernels::cpu::add({.count = work, .a = a->data(), .b = b->data(), .out = out->data()}, workers);
+      kernels::cpu::add({.dtype = dtype, .count = work, .a = a->data(), .b = b->data(), .out = out->data()}, workers);
     };
   });
 }
 
 void OpMeasurer::cross_entropy(std::uint64_t work, std::uint64_t vocabulary) {
+  const DType dtype = dtype_;
   const std::uint64_t rows = work / vocabulary;
   add("cross_entropy", {work, vocabulary}, [=] {
-    Floats logits = floats(work), losses = floats(rows);
+    Tensors logits = tensors(work, dtype);
+    Floats losses = floats(rows);
     auto labels = ids(rows, vocabulary);
     auto scalars = std::make_shared<kernels::StepScalars>();
     scalars->inverse_valid_tokens = 1;  // keeps the logits, which become their gradients, away from denormal numbers
     kernels::CrossEntropy args;
+    args.dtype = dtype;
     args.rows = rows;
     args.vocabulary = vocabulary;
     args.labels = labels->data();
@@ -266,12 +306,14 @@ void OpMeasurer::cross_entropy(std::uint64_t work, std::uint64_t vocabulary) {
 }
 
 void OpMeasurer::embedding(std::uint64_t work, std::uint64_t width) {
+  const DType dtype = dtype_;
   const std::uint64_t tokens = work / width;
   const std::uint64_t vocabulary = 4096;
   add("embedding_forward", {work, width}, [=] {
-    Floats table = floats(vocabulary * width), out = floats(work);
+    Tensors table = tensors(vocabulary * width, dtype), out = tensors(work, dtype);
     auto tokens_in = ids(tokens, vocabulary);
     kernels::EmbeddingForward args;
+    args.dtype = dtype;
     args.tokens = tokens;
     args.width = width;
     args.sequence_length = tokens;
@@ -281,9 +323,12 @@ void OpMeasurer::embedding(std::uint64_t work, std::uint64_t width) {
     return [args, table, out, tokens_in](Workers& workers) { kernels::cpu::embedding_forward(args, workers); };
   });
   add("embedding_backward", {work, width}, [=] {
-    Floats table = floats(vocabulary * width), d_out = floats(work);
+    Tensors table = tensors(vocabulary * width, dtype), d_out = tensors(work, dtype);
+    const Bytes scratch = embedding_backward_workspace_bytes(tokens, dtype);
+    Floats workspace = floats(scratch.count() / sizeof(float));
     auto tokens_in = ids(tokens, vocabulary);
     kernels::EmbeddingBackward args;
+    args.dtype = args.gradient_dtype = dtype;
     args.tokens = tokens;
     args.width = width;
     args.sequence_length = tokens;
@@ -292,15 +337,20 @@ void OpMeasurer::embedding(std::uint64_t work, std::uint64_t width) {
     args.d_out = d_out->data();
     args.d_token_table = table->data();
     args.accumulate = true;  // without it the table is zeroed too: "fill"
-    return [args, table, d_out, tokens_in](Workers& workers) { kernels::cpu::embedding_backward(args, workers); };
+    args.workspace = scratch == Bytes() ? nullptr : workspace->data();
+    return [args, table, d_out, tokens_in, workspace](Workers& workers) {
+      kernels::cpu::embedding_backward(args, workers);
+    };
   });
 }
 
 template <class Arguments>
 void OpMeasurer::optimizer(const std::string& op, std::uint64_t work,
                            void (*kernel)(const Arguments&, kernels::Workers&)) {
+  const DType dtype = dtype_;
   add(op, {work}, [=] {
-    Floats p = floats(work), g = floats(work), m = floats(work), v = floats(work);
+    Floats p = floats(work), m = floats(work), v = floats(work);
+    Tensors g = tensors(work, dtype), copy = tensors(work, dtype);
     for (std::size_t i = 0; i < work; ++i) {
       m->data()[i] = std::abs(m->data()[i]);  // adagrad's is a sum of squares
       v->data()[i] = std::abs(v->data()[i]);
@@ -313,10 +363,17 @@ void OpMeasurer::optimizer(const std::string& op, std::uint64_t work,
     args.second_moment = v->data();
     args.scalars = scalars.get();
     if constexpr (requires { args.parameter; }) args.parameter = p->data();
-    if constexpr (requires { args.gradient; }) args.gradient = g->data();
+    if constexpr (requires { args.gradient; }) {
+      args.gradient = g->data();
+      args.gradient_dtype = dtype;
+    }
+    if constexpr (requires { args.parameter_copy; }) {
+      args.copy_dtype = dtype;
+      if (dtype != DType::kFp32) args.parameter_copy = copy->data();
+    }
     static constexpr double kRatio = 1;
     if constexpr (requires { args.ratio; }) args.ratio = &kRatio;
-    return [args, kernel, keep = std::array{p, g, m, v}, scalars](Workers& workers) { kernel(args, workers); };
+    return [args, kernel, keep = std::tuple{p, g, m, v, copy}, scalars](Workers& workers) { kernel(args, workers); };
   });
 }
 
@@ -332,22 +389,25 @@ void OpMeasurer::states(std::uint64_t work) {
     kernels::cpu::lamb_norms(args, workers);
   });
   optimizer<kernels::LambUpdate>("lamb_update", work, kernels::cpu::lamb_update);
+  const DType dtype = dtype_;
   add("sum_of_squares", {work}, [=] {
-    Floats x = floats(work), sum = floats(1);
+    Tensors x = tensors(work, dtype);
+    Floats sum = floats(1);
     return [=](Workers& workers) {
-      sum->data()[0] = static_cast<float>(kernels::cpu::sum_of_squares({.count = work, .x = x->data()}, workers));
+      sum->data()[0] =
+          static_cast<float>(kernels::cpu::sum_of_squares({.dtype = dtype, .count = work, .x = x->data()}, workers));
     };
   });
   add("fill", {work}, [=] {
-    Floats x = floats(work);
-    return [=](Workers& workers) { kernels::cpu::fill({.count = work, .x = x->data()}, workers); };
+    Tensors x = tensors(work, dtype);
+    return [=](Workers& workers) { kernels::cpu::fill({.dtype = dtype, .count = work, .x = x->data()}, workers); };
   });
 }
 
 }  // namespace
 
-std::vector<OpPoint> measure_ops(const RankTeam& team, std::uint64_t most_work, const Progress& progress) {
-  OpMeasurer measurer(team, most_work, progress);
+std::vector<OpPoint> measure_ops(const RankTeam& team, DType dtype, std::uint64_t most_work, const Progress& progress) {
+  OpMeasurer measurer(team, dtype, most_work, progress);
   for (const std::uint64_t work : kWorks) {
     if (!measurer.takes(work)) continue;
     measurer.elementwise(work);

@@ -30,12 +30,14 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
 using Collective = void (Collectives::*)(Channel, const CollectiveCall&);
 
 /// A call over one group of `bytes`, in place, whose buffer the body keeps alive.
-RankBody collective_body(LoopbackGroup& group, std::size_t rank, Collective collective, std::uint64_t bytes) {
+RankBody collective_body(LoopbackGroup& group, std::size_t rank, Collective collective, DType dtype,
+                         std::uint64_t bytes) {
   std::shared_ptr<Collectives> end = group.rank(rank);
-  const std::uint64_t shard = std::max<std::uint64_t>(bytes / sizeof(float) / group.size(), 1);
-  auto whole = std::make_shared<FloatBuffer>(shard * group.size());
+  const std::uint64_t shard = std::max<std::uint64_t>(bytes / size_of(dtype) / group.size(), 1);
+  auto whole = std::make_shared<FloatBuffer>((shard * group.size() * size_of(dtype) + 3) / sizeof(float));
   std::fill_n(whole->data(), whole->size(), 0.0f);  // sums over and over again stay finite
   auto call = std::make_shared<CollectiveCall>();
+  call->dtype = dtype;
   call->pieces.push_back({whole->data(), whole->data(), shard, 0, shard});
   return [end, collective, call, whole](kernels::Workers&) { ((*end).*collective)(Channel::kReduce, *call); };
 }
@@ -70,25 +72,27 @@ class ScratchFile {
 
 }  // namespace
 
-std::vector<planner::OpPoint> measure_collectives(std::size_t ranks, std::uint64_t most_bytes, const Effort& effort,
-                                                  const Progress& progress) {
+std::vector<planner::OpPoint> measure_collectives(std::size_t ranks, DType dtype, std::uint64_t most_bytes,
+                                                  const Effort& effort, const Progress& progress) {
   const std::array<std::pair<std::string, Collective>, 3> kinds = {{{"all_gather", &Collectives::all_gather},
                                                                     {"reduce_scatter", &Collectives::reduce_scatter},
                                                                     {"all_reduce", &Collectives::all_reduce}}};
   const RankTeam team(ranks, 1, effort);
   std::vector<planner::OpPoint> points;
   const auto measure = [&](const std::string& op, Collective collective, std::uint64_t bytes) {
-    if (progress) progress(fmt::format("{} {} bytes, {} rank(s)", op, bytes, ranks));
+    if (progress) progress(fmt::format("{} {} {} bytes, {} rank(s)", op, to_string(dtype), bytes, ranks));
     StopSignal stop;
     LoopbackGroup group(ranks, stop);
-    return team.time([&](std::size_t rank) { return collective_body(group, rank, collective, bytes); });
+    return team.time([&](std::size_t rank) { return collective_body(group, rank, collective, dtype, bytes); });
   };
   for (const auto& [op, collective] : kinds) {
     for (const std::uint64_t bytes : kCollectiveBytes) {
-      if (bytes <= most_bytes) points.push_back({op, ranks, bytes, 1, 1, measure(op, collective, bytes)});
+      if (bytes <= most_bytes) points.push_back({op, dtype, ranks, bytes, 1, 1, measure(op, collective, bytes)});
     }
   }
-  points.push_back({"exchange", ranks, 1, 1, 1, measure("exchange", &Collectives::all_gather, 16 * ranks)});
+  if (dtype == DType::kFp32) {
+    points.push_back({"exchange", dtype, ranks, 1, 1, 1, measure("exchange", &Collectives::all_gather, 16 * ranks)});
+  }
   return points;
 }
 

@@ -11,8 +11,8 @@
 namespace zeroplan::runtime {
 
 /// "all_gather", "reduce_scatter", "all_reduce" by bytes of the whole buffer, and "exchange". One thread a rank.
-std::vector<planner::OpPoint> measure_collectives(std::size_t ranks, std::uint64_t most_bytes, const Effort& effort,
-                                                  const Progress& progress);
+std::vector<planner::OpPoint> measure_collectives(std::size_t ranks, DType dtype, std::uint64_t most_bytes,
+                                                  const Effort& effort, const Progress& progress);
 
 /// From the end of a task to the begin of one on a sleeping lane: the median of `repeats`.
 Seconds measure_lane_switch(int repeats);

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -15,7 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kMostCalls = 1u << 16;
 
 double seconds_since(Clock::time_point start) {
@@ -23,22 +20,6 @@ double seconds_since(Clock::time_point start) {
 }
 
 }  // namespace
-
-FloatBuffer::FloatBuffer(std::size_t count) : count_(count) {
-  const std::size_t bytes =
-      (std::max<std::size_t>(count, 1) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
-  data_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
-  if (data_ == nullptr) throw std::bad_alloc();
-  std::uint32_t state = 12345;
-  for (std::size_t i = 0; i < count; ++i) {
-    state = state * 1664525u + 1013904223u;
-    data_[i] = static_cast<float>(state >> 8) / static_cast<float>(1u << 23) - 1.0f;
-  }
-}
-
-void FloatBuffer::Free::operator()(float* data) const {
-  std::free(data);
-}
 
 RankTeam::RankTeam(std::size_t ranks, int threads, Effort effort) : threads_(threads), effort_(effort) {
   for (std::size_t rank = 0; rank < ranks; ++rank) workers_.push_back(std::make_unique<kernels::Workers>(threads));

@@ -1,5 +1,5 @@
 // Ranks that do the same thing at the same time, timed. Purpose: kernels are measured as training runs them: each rank
-// with its share of the cores, its peers busy beside it. Main types: FloatBuffer, RankBody, RankTeam. Depends on
+// with its share of the cores, its peers busy beside it. Main types: RankBody, RankTeam. Depends on
 // kernels/workers.
 #pragma once
 
@@ -12,21 +12,6 @@
 #include "models/core/units.h"
 
 namespace zeroplan::runtime {
-
-/// 64-byte aligned fp32 values between -1 and 1, the same in each run.
-class FloatBuffer {
- public:
-  explicit FloatBuffer(std::size_t count);
-  float* data() { return data_.get(); }
-  std::size_t size() const { return count_; }
-
- private:
-  struct Free {
-    void operator()(float* data) const;
-  };
-  std::size_t count_;
-  std::unique_ptr<float[], Free> data_;
-};
 
 /// What is timed: one call.
 using RankBody = std::function<void(kernels::Workers& workers)>;

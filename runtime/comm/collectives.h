@@ -33,6 +33,11 @@ struct CollectiveCall {
   std::size_t staging_bytes = 0;
 };
 
+/// Address of an element in a buffer.
+inline std::byte* element_at(void* base, std::uint64_t element, DType dtype) {
+  return static_cast<std::byte*>(base) + element * size_of(dtype);
+}
+
 /// Collectives that run at the same time on different lanes use different channels; within one they run in order.
 enum class Channel { kGather, kReduce };
 constexpr std::size_t kChannels = 2;

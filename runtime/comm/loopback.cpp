@@ -6,14 +6,6 @@
 #include "runtime/comm/ordered_sum.h"
 
 namespace zeroplan::runtime {
-namespace {
-
-std::byte* at(void* base, std::uint64_t element, DType dtype) {
-  return static_cast<std::byte*>(base) + element * size_of(dtype);
-}
-
-}  // namespace
-
 /// One rank's end: publishes its call, meets the others, reads their memory, meets them again before anybody changes
 /// it.
 class LoopbackCollectives final : public Collectives {
@@ -32,8 +24,8 @@ class LoopbackCollectives final : public Collectives {
       for (std::uint64_t r = 0; r < size(); ++r) {
         const CollectiveCall& theirs = peer(channel, r);
         const std::uint64_t from = theirs.source_is_shard ? mine.begin : r * mine.shard + mine.begin;
-        const std::byte* source = at(theirs.pieces[p].source, from, call.dtype);
-        std::byte* destination = at(mine.destination, r * mine.shard + mine.begin, call.dtype);
+        const std::byte* source = element_at(theirs.pieces[p].source, from, call.dtype);
+        std::byte* destination = element_at(mine.destination, r * mine.shard + mine.begin, call.dtype);
         if (source != destination) std::memcpy(destination, source, (mine.end - mine.begin) * size_of(call.dtype));
       }
     }
@@ -55,8 +47,8 @@ class LoopbackCollectives final : public Collectives {
       for (std::uint64_t r = 0; r < size(); ++r) {
         if (r == rank_) continue;
         const std::uint64_t element = r * mine.shard + mine.begin;
-        std::memcpy(at(mine.destination, element, call.dtype),
-                    at(peer(channel, r).pieces[p].destination, element, call.dtype),
+        std::memcpy(element_at(mine.destination, element, call.dtype),
+                    element_at(peer(channel, r).pieces[p].destination, element, call.dtype),
                     (mine.end - mine.begin) * size_of(call.dtype));
       }
     }
@@ -87,8 +79,9 @@ class LoopbackCollectives final : public Collectives {
     for (std::size_t p = 0; p < call.pieces.size(); ++p) {
       const CollectivePiece& mine = call.pieces[p];
       const std::uint64_t element = rank_ * mine.shard + mine.begin;
-      for (std::uint64_t r = 0; r < size(); ++r) parts[r] = at(peer(channel, r).pieces[p].source, element, call.dtype);
-      void* out = at(mine.destination, call.destination_is_shard ? mine.begin : element, call.dtype);
+      for (std::uint64_t r = 0; r < size(); ++r)
+        parts[r] = element_at(peer(channel, r).pieces[p].source, element, call.dtype);
+      void* out = element_at(mine.destination, call.destination_is_shard ? mine.begin : element, call.dtype);
       if (size() == 1 && out == parts[0] && !call.accumulate) continue;
       ordered_sum(call.dtype, parts, mine.end - mine.begin, call.accumulate, out);
     }

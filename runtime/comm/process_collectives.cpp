@@ -12,10 +12,6 @@ namespace {
 /// One message of an all-gather at most: long enough for the wire, short enough for MPI's counts.
 constexpr std::size_t kGatherMessageBytes = std::size_t{16} << 20;
 
-std::byte* at(void* base, std::uint64_t element, DType dtype) {
-  return static_cast<std::byte*>(base) + element * size_of(dtype);
-}
-
 }  // namespace
 
 ProcessCollectives::ProcessCollectives(Transport& transport, std::uint64_t rank, std::uint64_t size,
@@ -39,16 +35,16 @@ void ProcessCollectives::gather(Channel channel, const CollectiveCall& call, boo
     for (std::uint64_t begin = piece.begin; begin < piece.end; begin += step) {
       const std::uint64_t end = std::min(piece.end, begin + step);
       const std::size_t bytes = (end - begin) * size_of(call.dtype);
-      std::byte* own = at(piece.destination, rank_ * piece.shard + begin, call.dtype);
-      std::byte* source = source_is_shard ? at(piece.source, begin, call.dtype)
-                                          : at(piece.source, rank_ * piece.shard + begin, call.dtype);
+      std::byte* own = element_at(piece.destination, rank_ * piece.shard + begin, call.dtype);
+      std::byte* source = source_is_shard ? element_at(piece.source, begin, call.dtype)
+                                          : element_at(piece.source, rank_ * piece.shard + begin, call.dtype);
       if (source != own) std::memcpy(own, source, bytes);
       space.sends.clear();
       space.receives.clear();
       for (std::uint64_t peer = 0; peer < size_; ++peer) {
         if (peer == rank_) continue;
         space.sends.push_back({peer, own, bytes});
-        space.receives.push_back({peer, at(piece.destination, peer * piece.shard + begin, call.dtype), bytes});
+        space.receives.push_back({peer, element_at(piece.destination, peer * piece.shard + begin, call.dtype), bytes});
       }
       transport_.exchange(channel, space.sends, space.receives, stop_);
     }
@@ -77,7 +73,7 @@ void ProcessCollectives::reduce_slice(Channel channel, const CollectiveCall& cal
   space.receives.clear();
   std::byte* slot = static_cast<std::byte*>(call.staging);
   for (std::uint64_t peer = 0; peer < size_; ++peer) {
-    std::byte* part = at(piece.source, peer * piece.shard + begin, call.dtype);
+    std::byte* part = element_at(piece.source, peer * piece.shard + begin, call.dtype);
     if (peer == rank_) {
       space.parts[peer] = part;
       continue;
@@ -88,7 +84,8 @@ void ProcessCollectives::reduce_slice(Channel channel, const CollectiveCall& cal
     slot += bytes;
   }
   transport_.exchange(channel, space.sends, space.receives, stop_);
-  void* out = at(piece.destination, call.destination_is_shard ? begin : rank_ * piece.shard + begin, call.dtype);
+  void* out =
+      element_at(piece.destination, call.destination_is_shard ? begin : rank_ * piece.shard + begin, call.dtype);
   if (size_ == 1 && out == space.parts[0] && !call.accumulate) return;
   ordered_sum(call.dtype, space.parts, end - begin, call.accumulate, out);
 }

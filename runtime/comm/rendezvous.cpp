@@ -22,7 +22,7 @@ using std::chrono::seconds;
 constexpr seconds kOneAttempt{2};
 constexpr milliseconds kBetweenAttempts{50};
 
-Error wrong(const std::string& flag, const std::string& value, const std::string& expected) {
+Error wrong_rendezvous(const std::string& flag, const std::string& value, const std::string& expected) {
   return Error(ErrorCode::kUsage, fmt::format("{} {}: expected {}", flag, value, expected))
       .at({.key = flag, .value = value});
 }
@@ -41,7 +41,7 @@ std::string needed_variable(const char* name) {
 
 std::uint16_t parse_port(const std::string& text, const std::string& flag) {
   const std::uint64_t port = parse_count(text, flag);
-  if (port == 0 || port > 65535) throw wrong(flag, text, "a port, 1 to 65535");
+  if (port == 0 || port > 65535) throw wrong_rendezvous(flag, text, "a port, 1 to 65535");
   return static_cast<std::uint16_t>(port);
 }
 
@@ -51,7 +51,7 @@ void read_environment(RendezvousSettings& settings) {
   settings.port = parse_port(needed_variable("MASTER_PORT"), "MASTER_PORT");
   const std::string size = needed_variable("WORLD_SIZE");
   if (parse_count(size, "WORLD_SIZE") != settings.size) {
-    throw wrong("WORLD_SIZE", size, fmt::format("{}, the plan's gpus", settings.size));
+    throw wrong_rendezvous("WORLD_SIZE", size, fmt::format("{}, the plan's gpus", settings.size));
   }
   if (!settings.rank) settings.rank = parse_count(needed_variable("RANK"), "RANK");
   settings.is_port_taken = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
@@ -61,7 +61,7 @@ void read_environment(RendezvousSettings& settings) {
 void read_address(RendezvousSettings& settings, const std::string& address) {
   settings.kind = RendezvousKind::kTcp;
   const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0) throw wrong("--rendezvous", settings.text, "tcp:HOST:PORT");
+  if (colon == std::string::npos || colon == 0) throw wrong_rendezvous("--rendezvous", settings.text, "tcp:HOST:PORT");
   settings.host = address.substr(0, colon);
   if (settings.host.front() == '[' && settings.host.back() == ']')
     settings.host = settings.host.substr(1, settings.host.size() - 2);
@@ -260,7 +260,9 @@ RendezvousSettings parse_rendezvous(const std::string& text, std::optional<std::
   settings.size = size;
   settings.rank = rank;
   if (text == "mpi") {
-    if (rank) throw wrong("--rank", fmt::format("{}", *rank), "nothing with --rendezvous mpi, which numbers the ranks");
+    if (rank)
+      throw wrong_rendezvous("--rank", fmt::format("{}", *rank),
+                             "nothing with --rendezvous mpi, which numbers the ranks");
     return settings;
   }
   if (text == "env") {
@@ -271,7 +273,7 @@ RendezvousSettings parse_rendezvous(const std::string& text, std::optional<std::
   } else if (text.starts_with("tcp:")) {
     read_address(settings, text.substr(4));
   } else {
-    throw wrong("--rendezvous", text, "mpi, env, file:PATH or tcp:HOST:PORT");
+    throw wrong_rendezvous("--rendezvous", text, "mpi, env, file:PATH or tcp:HOST:PORT");
   }
   if (!settings.rank) {
     const auto number = variable("RANK");
@@ -283,7 +285,8 @@ RendezvousSettings parse_rendezvous(const std::string& text, std::optional<std::
     settings.rank = parse_count(*number, "RANK");
   }
   if (*settings.rank >= size) {
-    throw wrong("--rank", fmt::format("{}", *settings.rank), fmt::format("0 to {}, by the plan's gpus", size - 1));
+    throw wrong_rendezvous("--rank", fmt::format("{}", *settings.rank),
+                           fmt::format("0 to {}, by the plan's gpus", size - 1));
   }
   return settings;
 }

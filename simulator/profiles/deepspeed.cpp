@@ -19,7 +19,7 @@ class Deepspeed : public FrameworkProfile {
   }
 
   void load() override {
-    std::uint64_t trained_shards = 0;
+    std::uint64_t trained_shards = 0, sub_group = 0;
     for (ParameterId id = 0; id < tape_.parameter_count(); ++id) {
       const GraphParameter& p = tape_.parameter(id);
       const std::uint64_t piece = stage_ == 3 ? divide_up(p.elements, ranks_) : p.elements;
@@ -27,6 +27,10 @@ class Deepspeed : public FrameworkProfile {
       if (p.trained) {
         trained_elements_ += p.elements;
         trained_shards += piece;
+        // A parameter that makes a sub-group large enough still belongs to it.
+        sub_group += piece;
+        largest_sub_group_ = std::max(largest_sub_group_, sub_group);
+        if (sub_group >= request_.strategy.sub_group_size) sub_group = 0;
       } else if (!offload_param_) {
         kept_.push_back(tape_.make(piece, dtype_, kFrozenWeights));
       }
@@ -83,13 +87,18 @@ class Deepspeed : public FrameworkProfile {
     if (offload_optimizer_) return;
     const std::uint64_t moments = planner::moment_count(request_.spec.optimizer);
     const DType moment = planner::moment_dtype(request_.spec.precision);
-    const std::uint64_t group = stage_ == 3 ? std::min(share_, request_.strategy.sub_group_size) : share_;
     if (first) {
       for (std::uint64_t m = 0; m < moments; ++m) states_.push_back(tape_.make(share_, moment, kOptimizerStates));
     }
+    const std::uint64_t group = stage_ == 3 ? largest_sub_group_ : share_;
     if (!has_master_) return;
-    const Tensor flat = tape_.make(group, dtype_, kOptimizerTemporaries);  // gradients of one group, then in fp32
+    // Stages 1 and 2 flatten the gradients of a group; all turn it into fp32.
+    const Tensor flat = stage_ == 3 ? Tensor() : tape_.make(group, dtype_, kOptimizerTemporaries);
     const Tensor wide = tape_.make(group, DType::kFp32, kOptimizerTemporaries);
+    if (stage_ == 3 && request_.spec.optimizer_impl == planner::OptimizerImplementation::kForeach) {
+      // torch.optim's square roots of the second moments; at stages 1 and 2 in the place of flat and 16-bit gradients
+      const Tensor roots = tape_.make(group, DType::kFp32, kOptimizerTemporaries);
+    }
   }
   void zero_gradients() override {
     FrameworkProfile::zero_gradients();
@@ -128,6 +137,7 @@ class Deepspeed : public FrameworkProfile {
   std::uint64_t flat_ = 0;
   std::uint64_t share_ = 0;
   std::uint64_t largest_ = 0;
+  std::uint64_t largest_sub_group_ = 0;  ///< elements of a rank's shards, stage 3
   std::uint64_t filled_ = 0;
   std::vector<Tensor> kept_;
   std::vector<Tensor> buckets_;

@@ -7,7 +7,7 @@
 namespace zeroplan::simulator {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 // The first step creates states, the second meets its leftovers; then until the allocator takes nothing new.
 constexpr int kFewestSteps = 3;
 constexpr int kMostSteps = 5;
@@ -15,10 +15,10 @@ constexpr int kMostSteps = 5;
 /// cuBLAS takes 32 MiB per handle and stream from Hopper on, 8.125 MiB before; cuBLASLt 1 MiB (PyTorch's default).
 std::vector<std::uint64_t> gemm_workspaces(const planner::Machine* machine) {
   constexpr std::uint64_t kBeforeHopper = 8'519'680;
-  if (machine == nullptr) return {32 * kMiB, kMiB};
+  if (machine == nullptr) return {32 * kMebibyte, kMebibyte};
   const std::string& name = machine->name;
   const bool older = name.find("a100") != name.npos || name.find("v100") != name.npos || name.find("rtx") != name.npos;
-  return {older ? kBeforeHopper : 32 * kMiB, kMiB};
+  return {older ? kBeforeHopper : 32 * kMebibyte, kMebibyte};
 }
 
 DType parameter_dtype(const planner::TrainingSpec& spec) {
@@ -108,7 +108,7 @@ PeakPrediction predict_peak(const ProfileRequest& request) {
   p.allocated_bytes = log.phase(p.phase)->peak;
   p.holders = log.holders(p.phase);
   p.reserved_bytes = log.allocator().peak_reserved_bytes();
-  constexpr std::uint64_t kDefaultContext = 650 * kMiB;
+  constexpr std::uint64_t kDefaultContext = 650 * kMebibyte;
   const bool stated = request.machine != nullptr && request.machine->context_bytes > Bytes(0);
   p.context_bytes = stated ? request.machine->context_bytes.count() : kDefaultContext;
   p.allocations = allocations(log, model, request);

@@ -36,10 +36,11 @@ TEST(LaunchStart, TheChildGetsTheEnvironmentOfItsRanks) {
   EXPECT_EQ(::getenv("ZEROPLAN_LAUNCH_TEST"), nullptr);
 }
 
-TEST(LaunchStart, ASignalGoesOnToTheChild) {
-  const std::string parent = std::to_string(::getpid());
-  const std::string script = "trap 'exit 7' TERM; kill -TERM " + parent + "; while :; do sleep 0.01; done";
-  EXPECT_EQ(run_line(line_of({"sh", "-c", script})), 7);
+TEST(LaunchStart, TheFirstSignalAsksTheChildToSaveAndTheNextGoesOnAsItIs) {
+  const std::string again = "kill -TERM " + std::to_string(::getpid());
+  const std::string loop = again + "; while :; do sleep 0.01; done";
+  EXPECT_EQ(run_line(line_of({"sh", "-c", "trap 'exit 7' USR1; " + loop})), 7);
+  EXPECT_EQ(run_line(line_of({"sh", "-c", "trap '" + again + "' USR1; trap 'exit 8' TERM; " + loop})), 8);
 }
 
 TEST(LaunchStart, RefusesResourcesThatAreNotThePlans) {

@@ -16,8 +16,9 @@ Machine measured_cpu() {
     for (const std::uint64_t extent : {64u, 1024u}) {
       m.rates.gemm.push_back({DType::kFp32, extent, 64, 64, ranks, FlopsPerSecond(extent == 64 ? rate / 4 : rate)});
     }
-    m.rates.cpu_ops.push_back({"adamw", ranks, 1000, 1, 1, Seconds(1e-6 * static_cast<double>(ranks))});
-    m.rates.cpu_ops.push_back({"all_reduce", ranks, 1 << 20, 1, 1, Seconds(1e-3 * static_cast<double>(ranks))});
+    m.rates.cpu_ops.push_back({"adamw", DType::kFp32, ranks, 1000, 1, 1, Seconds(1e-6 * static_cast<double>(ranks))});
+    m.rates.cpu_ops.push_back(
+        {"all_reduce", DType::kFp32, ranks, 1 << 20, 1, 1, Seconds(1e-3 * static_cast<double>(ranks))});
   }
   return m;
 }
@@ -123,6 +124,20 @@ TEST(CostModel, PresetOfACpuIsSharedByItsRanks) {
   const Machine machine = parse_machine("cpu");
   const CostModel one(machine, ranks_on_one_node(1)), two(machine, ranks_on_one_node(2));
   EXPECT_NEAR(two.gemm(DType::kFp32, 512, 512, 512) / one.gemm(DType::kFp32, 512, 512, 512), 2.0, 1e-9);
+}
+
+TEST(CostModel, TypesHaveTheirOwnPointsOrElseThoseOfFp32) {
+  Machine machine = measured_cpu();
+  const TrainingSpec training = ranks_on_one_node(1);
+  const CostModel shared(machine, training);
+  EXPECT_EQ(shared.gemm(DType::kBf16, 1024, 64, 64).value(), shared.gemm(DType::kFp32, 1024, 64, 64).value());
+  EXPECT_NEAR(shared.op_time("adamw", DType::kBf16, {1000, 1, 1}, Bytes(0)).value(), 1e-6, 1e-18);
+  machine.rates.gemm.push_back({DType::kBf16, 1024, 64, 64, 1, FlopsPerSecond(20e9)});
+  machine.rates.cpu_ops.push_back({"adamw", DType::kBf16, 1, 1000, 1, 1, Seconds(3e-6)});
+  const CostModel own(machine, training);
+  EXPECT_NEAR(own.gemm(DType::kBf16, 1024, 64, 64) / own.gemm(DType::kFp32, 1024, 64, 64), 2.0, 1e-9);
+  EXPECT_NEAR(own.op_time("adamw", DType::kBf16, {1000, 1, 1}, Bytes(0)).value(), 3e-6, 1e-18);
+  EXPECT_NEAR(own.op_time("adamw", DType::kFp32, {1000, 1, 1}, Bytes(0)).value(), 1e-6, 1e-18);
 }
 
 TEST(CostModel, ProgramIsTheSumOfItsOps) {
