@@ -2,7 +2,7 @@
 """Training on a GPU against training on the CPU, with the same plan but for the back end, the same weights and the same tokens.
 
 For small models of two families, at ZeRO stages 0 to 3 with 1, 2 and 4 ranks on one card:
-  - fp32: each of 20 losses within 1e-4 of the CPU's, relatively; bf16-mixed and others within 2e-2;
+  - fp32: each of 20 losses within 1e-4 of the CPU's, relatively (Lion: 1e-3); bf16-mixed and others within 2e-2;
   - run to run: the same losses and gradient norms, bit for bit;
   - memory: used = planned, and what the card holds besides.
 Prints a line a case, then a verdict; goes on after a failure. Exit status 1 if any case failed.
@@ -24,6 +24,8 @@ QWEN3 = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_s
          "max_position_embeddings": 256, "tie_word_embeddings": True, "rms_norm_eps": 1e-6, "rope_theta": 10000.0}
 MODELS = {"gpt2": GPT2, "qwen3": QWEN3}
 TOLERANCE = {"fp32": 1e-4, "bf16-mixed": 2e-2, "bf16": 5e-2, "fp16-mixed": 2e-2}
+# Lion steps by the sign of a sum: where that is near zero, another order of rounding turns a step of a whole learning rate around.
+LION_TOLERANCE = 1e-3
 
 
 class Bench:
@@ -85,7 +87,8 @@ class Bench:
             problems.append("two runs differ")
         worst = max(abs(a - b) / abs(b) if a == a else float("inf") for a, b in zip(gpu["losses"], cpu["losses"]))
         norm = max(abs(a - b) / abs(b) if a == a else float("inf") for a, b in zip(gpu["norms"], cpu["norms"]))
-        if not worst <= TOLERANCE[case["precision"]] or len(gpu["losses"]) != self.steps:
+        allowed = LION_TOLERANCE if case.get("optimizer") == "lion" else TOLERANCE[case["precision"]]
+        if not worst <= allowed or len(gpu["losses"]) != self.steps:
             problems.append(f"losses differ by {worst:.2e}: {gpu['losses'][:3]} and {cpu['losses'][:3]}")
         summary = gpu["summary"]
         if summary["used"]["device"] != summary["planned"]["device"]:
