@@ -153,6 +153,56 @@ std::optional<cublasLtMatmulAlgo_t> choose(cublasLtHandle_t handle, const Prepar
   return result.algo;
 }
 
+const void* moved(const void* base, std::size_t elements, DType type) {
+  return base == nullptr ? nullptr : static_cast<const std::byte*>(base) + elements * size_of(type);
+}
+
+/// The columns of C from `first` on.
+MatrixProduct columns_of(MatrixProduct p, std::size_t first, std::size_t count) {
+  p.b = moved(p.b, p.transpose_b ? first * p.b_stride : first, p.dtype);
+  p.c = const_cast<void*>(moved(p.c, first, p.c_dtype));
+  p.bias = moved(p.bias, first, p.dtype);
+  p.n = count;
+  return p;
+}
+
+MatrixProduct rows_of(MatrixProduct p, std::size_t first, std::size_t count) {
+  p.a = moved(p.a, p.transpose_a ? first : first * p.a_stride, p.dtype);
+  p.c = const_cast<void*>(moved(p.c, first * p.c_stride, p.c_dtype));
+  p.m = count;
+  return p;
+}
+
+/// The terms of the sums from `first` on, added where C is not complete without the others.
+MatrixProduct terms_of(MatrixProduct p, std::size_t first, std::size_t count, bool adds) {
+  p.a = moved(p.a, p.transpose_a ? first * p.a_stride : first, p.dtype);
+  p.b = moved(p.b, p.transpose_b ? first : first * p.b_stride, p.dtype);
+  p.k = count;
+  if (adds) p.accumulate = true;
+  return p;
+}
+
+/// Calls `visit` with the product or, one after the other, with its parts.
+template <class Visit>
+void for_each_part(const MatrixProduct& p, Visit&& visit) {
+  constexpr std::size_t kAligned = 8;
+  constexpr std::size_t kLarge = 1024;
+  const auto cuts = [](std::size_t extent) { return extent > kLarge && extent % kAligned != 0; };
+  const std::size_t n = p.n / kAligned * kAligned, m = p.m / kAligned * kAligned, k = p.k / kAligned * kAligned;
+  if (cuts(p.n)) {
+    visit(columns_of(p, 0, n));
+    visit(columns_of(p, n, p.n - n));
+  } else if (p.transpose_a && cuts(p.m)) {
+    visit(rows_of(p, 0, m));
+    visit(rows_of(p, m, p.m - m));
+  } else if ((!p.transpose_a || p.transpose_b) && p.bias == nullptr && cuts(p.k)) {
+    visit(terms_of(p, k, p.k - k, false));
+    visit(terms_of(p, 0, k, true));
+  } else {
+    visit(p);
+  }
+}
+
 }  // namespace
 
 struct MatrixProducts::State {
@@ -169,6 +219,7 @@ struct MatrixProducts::State {
     }
     return at->second;
   }
+  void enqueue(const MatrixProduct& product, const Launch& launch);
 };
 
 MatrixProducts::MatrixProducts(const ContextOptions& options) : state_(std::make_unique<State>()) {
@@ -179,23 +230,27 @@ MatrixProducts::MatrixProducts(const ContextOptions& options) : state_(std::make
 MatrixProducts::~MatrixProducts() = default;
 
 void MatrixProducts::prepare(const MatrixProduct& product) {
-  if (product.m * product.n * product.k != 0) state_->find(product);
+  if (product.m * product.n * product.k == 0) return;
+  for_each_part(product, [&](const MatrixProduct& part) { state_->find(part); });
 }
 
 void MatrixProducts::enqueue(const MatrixProduct& product, const Launch& launch) {
   if (product.m * product.n == 0) return;
   if (product.k == 0) return enqueue_plain_product(product, launch);
-  ZP_CHECK(launch.workspace_bytes >= state_->options.workspace_bytes);
-  Prepared& prepared = state_->find(product);
+  for_each_part(product, [&](const MatrixProduct& part) { state_->enqueue(part, launch); });
+}
+
+void MatrixProducts::State::enqueue(const MatrixProduct& product, const Launch& launch) {
+  ZP_CHECK(launch.workspace_bytes >= options.workspace_bytes);
+  Prepared& prepared = find(product);
   if (!prepared.algorithm) return enqueue_plain_product(product, launch);
   if (product.bias != nullptr) set(prepared.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
   const float alpha = 1;
   const float beta = product.accumulate ? 1 : 0;
-  check(
-      cublasLtMatmul(state_->handle.get(), prepared.operation.get(), &alpha, product.b, prepared.first.get(), product.a,
-                     prepared.second.get(), &beta, product.c, prepared.result.get(), product.c, prepared.result.get(),
-                     &*prepared.algorithm, launch.workspace, state_->options.workspace_bytes, launch.stream),
-      "a product");
+  check(cublasLtMatmul(handle.get(), prepared.operation.get(), &alpha, product.b, prepared.first.get(), product.a,
+                       prepared.second.get(), &beta, product.c, prepared.result.get(), product.c, prepared.result.get(),
+                       &*prepared.algorithm, launch.workspace, options.workspace_bytes, launch.stream),
+        "a product");
 }
 
 }  // namespace zeroplan::kernels::cuda

@@ -29,6 +29,10 @@ struct MatrixProduct {
 
 /// The cuBLASLt handle and the algorithm of each shape seen. Sums are fp32; an algorithm that splits k adds the parts
 /// in fp32 in the workspace. Where cuBLASLt knows no algorithm, a plain tiled kernel runs.
+///
+/// The fast algorithms want the extents along which memory is contiguous to be multiples of 8. A large extent that is
+/// not (GPT-2's vocabulary: 50257) is cut in two: 50256 and 1. Where that cuts the sum, the small part comes first, so
+/// that what it is rounded to matters as little as it does itself.
 class MatrixProducts {
  public:
   explicit MatrixProducts(const ContextOptions& options);

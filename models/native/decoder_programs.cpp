@@ -27,6 +27,13 @@ Operand middle_of(UnitWriter& w, bool kept) {
   return w.residual(place_of_kept(kept), "attention.residual");
 }
 
+/// Elements from one row of logits to the next. Matrix products on a GPU's tensor cores need rows that begin at 16
+/// bytes, and vocabularies are often odd: GPT-2's has 50257 words.
+std::uint64_t logits_width(const ProgramOptions& options, std::uint64_t vocab) {
+  constexpr std::uint64_t kRowElements = 64;
+  return options.kernels == KernelSet::kCuda ? divide_up(vocab, kRowElements) * kRowElements : vocab;
+}
+
 /// One piece of the head: logits of some rows, their loss, and with `trains` the gradients.
 struct HeadPiece {
   std::uint64_t first_row;
@@ -41,8 +48,9 @@ void head_piece(UnitWriter& w, LinearLayer head, const HeadPiece& piece, bool tr
   const std::uint64_t most_rows = divide_up(w.tokens(), w.options().head_chunks);
   const Operand normed = w.residual(TensorPlace::kTemporary, "head.normed");
   const Operand x = ProgramWriter::rows(normed, piece.first_row, piece.rows);
-  const Operand all_logits = w.out().temporary("head.logits", w.options().compute, Shape{most_rows, s.vocab});
-  const Operand logits = ProgramWriter::rows(all_logits, 0, piece.rows);
+  const Operand all_logits =
+      w.out().temporary("head.logits", w.options().compute, Shape{most_rows, logits_width(w.options(), s.vocab)});
+  const Operand logits = ProgramWriter::columns(ProgramWriter::rows(all_logits, 0, piece.rows), 0, s.vocab);
   const Operand labels = ProgramWriter::rows(
       w.out().tensor("labels", TensorPlace::kLabels, DType::kInt32, Shape{w.tokens(), 1}), piece.first_row, piece.rows);
   const Operand losses = ProgramWriter::rows(w.out().temporary("head.row losses", DType::kFp32, Shape{w.tokens(), 1}),

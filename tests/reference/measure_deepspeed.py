@@ -162,6 +162,8 @@ def main() -> None:
     p.add_argument("--jobs", type=int, default=6, help="processes at once on the GPU")
     p.add_argument("--timeout", type=float, default=120, help="seconds a row")
     p.add_argument("--first", type=int, help="only so many rows")
+    p.add_argument("--models", nargs="+", default=list(MODELS), help="only rows of these")
+    p.add_argument("--without-offload", action="store_true", help="only rows without it")
     p.add_argument("-o", "--output", type=Path, default=Path("deepspeed_rows.jsonl"))
     a = p.parse_args()
     if a.row:
@@ -172,7 +174,8 @@ def main() -> None:
             row.pop("port", None)
             print("ROW " + json.dumps({**row, "error": f"{type(e).__name__}: {e}", "trace": traceback.format_exc()[-1500:]}))
         return
-    grid = rows()[: a.first]
+    grid = [row for row in rows() if row["model"] in a.models and not (a.without_offload and row["offload_optimizer"] != "none")]
+    grid = grid[: a.first]
     with ThreadPoolExecutor(a.jobs) as pool, open(a.output, "w") as out:
         tasks = [pool.submit(child, {**row, "port": str(29600 + i)}, a.configs, a.timeout) for i, row in enumerate(grid)]
         for i, task in enumerate(tasks):
