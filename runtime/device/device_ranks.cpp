@@ -179,7 +179,7 @@ void DeviceRanks::restore(std::size_t rank, const std::function<void(const Group
     for (const Task& task : step.tasks) {
       if (task.kind != TaskKind::kSave) continue;
       const auto& work = std::get<planner::StateWork>(task.work);
-      const GroupStaging staging(context_, work.host.staging);
+      const GroupStaging staging(work.host.staging);
       for (const planner::UpdatePiece& piece : work.pieces) {
         staging.write(ranks_.at(rank), resolve_group(plan_, piece, ranks_[rank].rank, *ranks_[rank].arenas), stream,
                       write);

@@ -233,7 +233,7 @@ class GroupTask final : public DeviceTask {
   GroupTask(const DeviceContext& context, const Task& task)
       : context_(context), work_(std::get<planner::StateWork>(task.work)), saves_(task.kind == TaskKind::kSave) {}
   void enqueue(DeviceStream& stream, const StepPosition&) override {
-    const GroupStaging staging(context_, work_.host.staging);
+    const GroupStaging staging(work_.host.staging);
     for (const DeviceRank& rank : context_.ranks) {
       for (const planner::UpdatePiece& piece : work_.pieces) {
         GroupState group = resolve_group(context_.plan, piece, rank.rank, *rank.arenas);

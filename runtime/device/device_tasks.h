@@ -64,7 +64,7 @@ std::unique_ptr<DeviceTask> make_table_gather(const std::vector<std::byte*>& tab
 /// States of a group one by one, through memory of the host: calls `use` with each, and copies before or after.
 class GroupStaging {
  public:
-  GroupStaging(const DeviceContext& context, planner::BufferId staging) : context_(context), staging_(staging) {}
+  explicit GroupStaging(planner::BufferId staging) : staging_(staging) {}
   /// `use` writes what `group` keeps on the device of `rank`.
   void write(const DeviceRank& rank, const GroupState& group, kernels::DeviceStream& stream,
              const std::function<void(const GroupState&)>& use) const;
@@ -77,7 +77,6 @@ class GroupStaging {
   void each_state(const DeviceRank& rank, const GroupState& group, kernels::DeviceStream& stream, Direction direction,
                   const std::function<void(const GroupState&)>& use) const;
 
-  const DeviceContext& context_;
   planner::BufferId staging_;
 };
 

@@ -114,15 +114,15 @@ class UpdateWriter {
   }
 
   /// \param scratch  the rank whose workspace the call may use, or none
-  void add(kernels::DeviceOp op, const DeviceRank* scratch = nullptr) {
+  void add(const kernels::DeviceOp& op, const DeviceRank* scratch = nullptr) {
     DeviceCall call;
-    call.op = std::move(op);
+    call.op = op;
     if (scratch != nullptr) {
       call.workspace = scratch->arenas->address(work_.workspace);
       call.workspace_bytes = scratch->arenas->size(work_.workspace).count();
     }
     prepare_call(context_, "an update", call);
-    calls_->calls.push_back(std::move(call));
+    calls_->calls.push_back(call);
   }
 
   const kernels::StepScalars* scalars(const DeviceRank& rank) const {
