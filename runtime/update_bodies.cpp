@@ -172,21 +172,8 @@ std::unique_ptr<TaskBody> lamb_update_body(const TaskContext& context, const Sta
   std::vector<kernels::LambUpdate> calls;
   for (const planner::UpdatePiece& piece : work.pieces) {
     const StatePiece p = resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false);
-    ZP_CHECK(p.moments.size() == 2);
     for (const TensorPart& part : tensor_parts(context.plan, piece.piece.group, p)) {
-      kernels::LambUpdate call;
-      set_parameters(call, p);
-      call.count = part.count;
-      call.parameter += part.skipped;
-      if (call.parameter_copy != nullptr) {
-        call.parameter_copy =
-            static_cast<std::byte*>(call.parameter_copy) + (Elements(part.skipped) * call.copy_dtype).count();
-      }
-      call.first_moment = reinterpret_cast<const float*>(p.moments[0]) + part.skipped;
-      call.second_moment = reinterpret_cast<const float*>(p.moments[1]) + part.skipped;
-      call.ratio = ratios + part.parameter;
-      call.scalars = scalars_at(context, work.scalars);
-      calls.push_back(call);
+      calls.push_back(lamb_update_call(p, part, ratios, scalars_at(context, work.scalars)));
     }
   }
   return std::make_unique<KernelBody<kernels::LambUpdate>>(kernels::cpu::lamb_update, context.workers,

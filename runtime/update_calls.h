@@ -2,6 +2,7 @@
 // state_pieces and kernels.
 #pragma once
 
+#include "kernels/lamb.h"
 #include "kernels/step_scalars.h"
 #include "models/core/error.h"
 #include "runtime/state_pieces.h"
@@ -44,5 +45,9 @@ struct TensorPart {
 
 /// The padding between tensors belongs to none.
 std::vector<TensorPart> tensor_parts(const planner::Plan& plan, std::uint32_t group, const StatePiece& piece);
+
+/// LAMB's last pass over a tensor's part. \param ratios  trust ratios, by parameter of the model
+kernels::LambUpdate lamb_update_call(const StatePiece& piece, const TensorPart& part, const double* ratios,
+                                     const kernels::StepScalars* scalars);
 
 }  // namespace zeroplan::runtime

@@ -79,21 +79,8 @@ class UpdateWriter {
 
   void write_lamb() {
     for_each_piece(false, [&](const DeviceRank& rank, const planner::UpdatePiece& planned, const StatePiece& p) {
-      ZP_CHECK(p.moments.size() == 2);
       for (const TensorPart& part : tensor_parts(context_.plan, planned.piece.group, p)) {
-        kernels::LambUpdate call;
-        set_parameters(call, p);
-        call.count = part.count;
-        call.parameter += part.skipped;
-        if (call.parameter_copy != nullptr) {
-          call.parameter_copy =
-              static_cast<std::byte*>(call.parameter_copy) + (Elements(part.skipped) * call.copy_dtype).count();
-        }
-        call.first_moment = reinterpret_cast<const float*>(p.moments[0]) + part.skipped;
-        call.second_moment = reinterpret_cast<const float*>(p.moments[1]) + part.skipped;
-        call.ratio = ratios_of(rank) + part.parameter;
-        call.scalars = scalars(rank);
-        add(call);
+        add(lamb_update_call(p, part, ratios_of(rank), scalars(rank)));
       }
     });
   }
