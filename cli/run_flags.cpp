@@ -121,6 +121,7 @@ void RunFlags::add_to(CLI::App& app, bool own_framework) {
   add(app, "--stage", "ZeRO stage: 0, 1, 2, 3, a list, or all");
   add(app, "--reshard", "true or false (true): fsdp2 frees gathered weights after the forward pass");
   add(app, "--reduce-dtype", "fp32 or bf16 (fp32): type in which gradients are reduced");
+  add(app, "--gradient-dtype", "weights or fp32 (weights): native, type in which gradients are kept and accumulated");
   add(app, "--offload-optimizer", "none, cpu or nvme, with a fraction as cpu:0.5");
   add(app, "--offload-param", "none, cpu or nvme");
   add(app, "--offload-gradients", "none, cpu or nvme (as the optimizer)");
@@ -191,6 +192,7 @@ RunRequest RunFlags::resolve(const models::Model* model) const {
   t.precision = file.precision.value_or(t.precision);
   t.optimizer = file.optimizer.value_or(t.optimizer);
   t.reduce_dtype = file.reduce_dtype.value_or(t.reduce_dtype);
+  if (t.framework == Framework::kNative) t.gradient_dtype = file.gradient_dtype.value_or(t.gradient_dtype);
   named("--precision", t.precision);
   named("--optimizer", t.optimizer);
   named("--optimizer-impl", t.optimizer_impl);
@@ -198,6 +200,7 @@ RunRequest RunFlags::resolve(const models::Model* model) const {
   named("--comm", t.comm);
   named("--backend", t.backend);
   named("--reduce-dtype", t.reduce_dtype);
+  named("--gradient-dtype", t.gradient_dtype);
   named("--method", t.method);
   named("--quant", t.quant);
   if (const auto text = given("--reshard")) t.reshard = parse_bool(*text, "--reshard");

@@ -285,6 +285,10 @@ Seconds CostModel::collective(CollectiveKind kind, Bytes bytes, DType dtype) con
   return kind == CollectiveKind::kAllReduce ? link_time(bytes) * 2 : link_time(bytes);
 }
 
+DType CostModel::gradient_of(DType compute) const {
+  return training_.gradient_dtype == GradientType::kFp32 ? DType::kFp32 : compute;
+}
+
 Seconds CostModel::update(Elements parameters, DType compute) const {
   const OptimizerKind kind = training_.optimizer;
   // 16-bit parameters: the fp32 master weight is read and written, the weight written.
@@ -293,19 +297,20 @@ Seconds CostModel::update(Elements parameters, DType compute) const {
   const std::uint64_t moments = moment_count(kind) * size_of(DType::kFp32);
   const bool is_lamb = kind == OptimizerKind::kLamb;
   // LAMB's last pass only reads its moments and needs no gradient.
-  const std::uint64_t bytes = parameter + (is_lamb ? moments : 2 * moments + size_of(compute));
+  const std::uint64_t bytes = parameter + (is_lamb ? moments : 2 * moments + size_of(gradient_of(compute)));
   return op_time(is_lamb ? "lamb_update" : std::string(name_of(kind)), compute, {parameters.count(), 1, 1},
                  Bytes(detail::checked_mul(parameters.count(), bytes)));
 }
 
 Seconds CostModel::moments(Elements parameters, DType compute) const {
-  const std::uint64_t bytes = 4 * size_of(DType::kFp32) + size_of(compute);
+  const std::uint64_t bytes = 4 * size_of(DType::kFp32) + size_of(gradient_of(compute));
   return op_time("lamb_moments", compute, {parameters.count(), 1, 1},
                  Bytes(detail::checked_mul(parameters.count(), bytes)));
 }
 
 Seconds CostModel::state_task(const Plan& plan, const Task& task, const StateWork& work) const {
   const DType compute = compute_dtype(plan.training.precision);
+  const DType gradient = gradient_of(compute);
   Elements elements;
   for (const UpdatePiece& piece : work.pieces) elements += Elements(piece.piece.end - piece.piece.begin);
   switch (task.kind) {
@@ -319,7 +324,7 @@ Seconds CostModel::state_task(const Plan& plan, const Task& task, const StateWor
       return collective(CollectiveKind::kAllGather,
                         kTensorNormBytes * plan.model.parameters.size() * plan.training.gpus);
     case TaskKind::kNorm:
-      return op_time("sum_of_squares", compute, {elements.count(), 1, 1}, elements * compute);
+      return op_time("sum_of_squares", gradient, {elements.count(), 1, 1}, elements * gradient);
     case TaskKind::kGatherNorm: {
       if (table("exchange", DType::kFp32) != nullptr) return op_time("exchange", DType::kFp32, {1, 1, 1}, Bytes());
       return link_time(kNormPartialBytes * plan.training.gpus);

@@ -66,6 +66,7 @@ class CostModel {
   FlopsPerSecond peak(DType dtype) const;
   Seconds link_time(Bytes bytes) const;
   Seconds memory_time(Bytes bytes) const;
+  DType gradient_of(DType compute) const;
   Seconds moments(Elements parameters, DType compute) const;
   Seconds state_task(const Plan& plan, const Task& task, const StateWork& work) const;
 

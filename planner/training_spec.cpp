@@ -42,6 +42,10 @@ void TrainingSpec::validate() const {
     throw wrong("--precision", "amp",
                 fmt::format("fp32, bf16, bf16-mixed or fp16-mixed with --framework {}", name_of(framework)));
   }
+  if (framework != Framework::kNative && gradient_dtype != GradientType::kWeights) {
+    throw wrong("--gradient-dtype", std::string(name_of(gradient_dtype)),
+                fmt::format("weights with --framework {}", name_of(framework)));
+  }
   if (lora_rank == 0 || lora_rank > 65536) throw wrong("--lora-rank", fmt::format("{}", lora_rank), "1 to 65536");
 }
 
@@ -60,6 +64,7 @@ Json TrainingSpec::to_json() const {
           {"backend", name_of(backend)},
           {"reshard", reshard},
           {"reduce_dtype", name_of(reduce_dtype)},
+          {"gradient_dtype", name_of(gradient_dtype)},
           {"method", name_of(method)},
           {"lora_rank", lora_rank},
           {"lora_targets", lora_targets},
@@ -85,6 +90,8 @@ TrainingSpec TrainingSpec::from_json(const JsonView& view) {
   spec.backend = named("backend", BackendKind{});
   spec.reshard = view.at("reshard").as_bool();
   spec.reduce_dtype = named("reduce_dtype", ReduceType{});
+  // Plans from before the key was there kept gradients in the type of the weights.
+  if (view.has("gradient_dtype")) spec.gradient_dtype = named("gradient_dtype", GradientType{});
   spec.method = named("method", Method{});
   spec.lora_rank = view.at("lora_rank").as_count();
   spec.lora_targets = strings_of(view, "lora_targets");
@@ -106,6 +113,10 @@ DType compute_dtype(Precision precision) {
       return DType::kFp16;
   }
   return DType::kFp32;
+}
+
+DType gradient_dtype(const TrainingSpec& training) {
+  return training.gradient_dtype == GradientType::kFp32 ? DType::kFp32 : compute_dtype(training.precision);
 }
 
 bool has_master_weights(Precision precision) {

@@ -82,6 +82,12 @@ template <>
 inline constexpr auto kNamesOf<Quantisation> = std::to_array<std::pair<Quantisation, std::string_view>>(
     {{Quantisation::kNf4, "nf4"}, {Quantisation::kNf4Double, "nf4-dq"}, {Quantisation::kInt8, "int8"}});
 
+/// In what type a native run keeps, accumulates and reduces the parameters' gradients: that of the weights, or fp32.
+enum class GradientType { kWeights, kFp32 };
+template <>
+inline constexpr auto kNamesOf<GradientType> = std::to_array<std::pair<GradientType, std::string_view>>(
+    {{GradientType::kWeights, "weights"}, {GradientType::kFp32, "fp32"}});
+
 enum class ReduceType { kFp32, kBf16 };
 template <>
 inline constexpr auto kNamesOf<ReduceType> =
@@ -102,6 +108,7 @@ struct TrainingSpec {
   BackendKind backend = BackendKind::kCpu;
   bool reshard = true;  ///< fsdp2: gathered weights are freed after the forward pass
   ReduceType reduce_dtype = ReduceType::kFp32;
+  GradientType gradient_dtype = GradientType::kWeights;
   Method method = Method::kFull;
   std::uint64_t lora_rank = 8;
   std::vector<std::string> lora_targets;  ///< empty: all linear layers
@@ -122,6 +129,8 @@ struct TrainingSpec {
 
 /// Element type of weights, activations and gradients as the kernels see them.
 DType compute_dtype(Precision precision);
+/// Element type of the parameters' gradients of a native run.
+DType gradient_dtype(const TrainingSpec& training);
 /// True where fp32 master weights stand beside 16-bit ones.
 bool has_master_weights(Precision precision);
 /// Element type of the optimizer's moments.

@@ -32,10 +32,11 @@ StatePiece resolve_piece(const planner::Plan& plan, const planner::UpdatePiece& 
   result.count = count.count();
   result.group_begin = counts_whole ? begin : group.shard * rank + begin;
   result.parameter_dtype = planner::compute_dtype(precision);
+  result.gradient_dtype = planner::gradient_dtype(plan.training);
   result.parameters =
       inside(plan, arenas, piece.parameters, first(piece.parameters_are_shard), count, result.parameter_dtype);
   result.gradients =
-      inside(plan, arenas, piece.gradients, first(piece.gradients_are_shard), count, result.parameter_dtype);
+      inside(plan, arenas, piece.gradients, first(piece.gradients_are_shard), count, result.gradient_dtype);
   const Elements state = first(piece.states_are_shard);
   result.master = reinterpret_cast<float*>(inside(plan, arenas, piece.master, state, count, DType::kFp32));
   for (const BufferId moment : piece.moments) {

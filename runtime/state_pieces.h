@@ -13,6 +13,7 @@ struct StatePiece {
   std::size_t count = 0;
   Elements group_begin;  ///< element of the padded group at which it begins
   DType parameter_dtype = DType::kFp32;
+  DType gradient_dtype = DType::kFp32;
   std::byte* parameters = nullptr;
   std::byte* gradients = nullptr;
   float* master = nullptr;  ///< null without mixed precision

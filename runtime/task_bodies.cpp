@@ -109,7 +109,7 @@ class NormBody final : public TaskBody {
   void run(const StepPosition&) override {
     double sum = 0;
     for (const StatePiece& piece : pieces_) {
-      sum += kernels::cpu::sum_of_squares({.dtype = piece.parameter_dtype, .count = piece.count, .x = piece.gradients},
+      sum += kernels::cpu::sum_of_squares({.dtype = piece.gradient_dtype, .count = piece.count, .x = piece.gradients},
                                           workers_);
     }
     *partial_ = {sum, scalars_->loss_sum};

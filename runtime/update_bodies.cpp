@@ -49,7 +49,7 @@ class NarrowBody final : public TaskBody {
       const StatePiece p = resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false);
       ZP_CHECK(is_narrow(p) && p.moments.size() == planner::moment_count(context.plan.training.optimizer));
       Arguments call;
-      call.gradient_dtype = p.parameter_dtype;
+      call.gradient_dtype = p.gradient_dtype;
       call.gradient = p.gradients;
       call.scalars = scalars_at(context, work.scalars);
       calls_.emplace_back(call, p);
@@ -98,7 +98,7 @@ std::unique_ptr<TaskBody> lamb_moments_body(const TaskContext& context, const St
   for (const planner::UpdatePiece& piece : work.pieces) {
     const StatePiece p = resolve_piece(context.plan, piece, context.collectives.rank(), context.arenas, false);
     ZP_CHECK(p.moments.size() == 2);
-    calls.push_back({.gradient_dtype = p.parameter_dtype,
+    calls.push_back({.gradient_dtype = p.gradient_dtype,
                      .count = p.count,
                      .gradient = p.gradients,
                      .first_moment = reinterpret_cast<float*>(p.moments[0]),

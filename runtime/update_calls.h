@@ -26,7 +26,7 @@ template <class Arguments>
 Arguments elementwise_call(const StatePiece& p, const kernels::StepScalars* scalars, std::size_t moments) {
   ZP_CHECK(p.moments.size() == moments);
   Arguments call;
-  call.gradient_dtype = p.parameter_dtype;
+  call.gradient_dtype = p.gradient_dtype;
   call.count = p.count;
   call.gradient = p.gradients;
   call.first_moment = reinterpret_cast<float*>(p.moments[0]);

@@ -33,12 +33,12 @@ ElementBytes element_bytes(const planner::TrainingSpec& spec) {
     case Precision::kAmp:
       return {4, 4, 0, DType::kFp32};
     case Precision::kBf16:
-      return {2, 2, 0, DType::kBf16};
+      return {2, size_of(planner::gradient_dtype(spec)), 0, DType::kBf16};
     case Precision::kBf16Mixed:
     case Precision::kFp16Mixed:
       if (spec.framework == Framework::kFsdp2)
         return {4, 4, 0, DType::kFp32};  // fp32 shards are weight and master at once
-      return {2, 2, 4, DType::kFp32};
+      return {2, size_of(planner::gradient_dtype(spec)), 4, DType::kFp32};
   }
   return {};
 }

@@ -81,7 +81,7 @@ Program embedding_backward(const Model& model, std::size_t unit, const ProgramOp
   const auto positions = w.find_optional({".wpe.weight"});
   std::vector<Operand> writes = {w.gradient(w.find({".embed_tokens.weight", ".wte.weight"})),
                                  positions ? w.gradient(*positions) : ProgramWriter::none()};
-  const Bytes workspace = embedding_backward_workspace_bytes(w.tokens(), options.compute);
+  const Bytes workspace = embedding_backward_workspace_bytes(w.tokens(), options.gradient);
   if (workspace > Bytes() && w.is_for_cpu()) {
     writes.push_back(w.out().temporary("embedding backward / workspace", DType::kUint8, Shape{workspace.count()}));
   }

@@ -51,7 +51,7 @@ Operand UnitWriter::parameter(std::size_t index) {
 
 Operand UnitWriter::gradient(std::size_t index) {
   const Parameter& p = model_.parameters[unit_.parameters.at(index)];
-  return writer_.tensor(p.name, TensorPlace::kParameterGradient, options_.compute, p.shape, index);
+  return writer_.tensor(p.name, TensorPlace::kParameterGradient, options_.gradient, p.shape, index);
 }
 
 Operand UnitWriter::residual(TensorPlace place, const std::string& name) {
@@ -115,7 +115,7 @@ void UnitWriter::linear_backward_weight(const LinearLayer& layer, Operand d_y, O
   // Heads are kept as [words, width] in every family.
   const bool in_out = shape_.weights_in_by_out && unit_.kind != UnitKind::kHead;
   const WeightLayout layout = in_out ? WeightLayout::kInOut : WeightLayout::kOutIn;
-  const Bytes workspace = linear_backward_weight_workspace_bytes(m, layer.in, layer.out, layout, options_.compute);
+  const Bytes workspace = linear_backward_weight_workspace_bytes(m, layer.in, layer.out, layout, options_.gradient);
   writer_
       .add(OpKind::kLinearBackwardWeight, op, {d_y, x}, {gradient(layer.weight), d_bias, gemm_workspace(op, workspace)},
            gemm_flops(layer.out, layer.in, m))

@@ -139,6 +139,8 @@ void take_precision(const ConfigValues& values, const ConfigTree& given, ConfigD
   const std::string reduced = lower_case(values.word("communication_data_type"));
   if (reduced == "fp32") decisions.reduce_dtype = ReduceType::kFp32;
   if (reduced == "bf16") decisions.reduce_dtype = ReduceType::kBf16;
+  const std::string accumulated = lower_case(values.word("data_types.grad_accum_dtype"));
+  if (accumulated == "fp32") decisions.gradient_dtype = GradientType::kFp32;
 }
 
 void take_optimizer(const ConfigValues& values, const std::string& file, ConfigDecisions& decisions) {

@@ -27,6 +27,7 @@ struct ConfigDecisions {
   std::optional<Precision> precision;
   std::optional<OptimizerKind> optimizer;
   std::optional<ReduceType> reduce_dtype;
+  std::optional<GradientType> gradient_dtype;
   std::vector<std::string> notes;  ///< sentences: what of the file is for `train`, and what has no counterpart here
 };
 

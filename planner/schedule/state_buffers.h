@@ -35,7 +35,7 @@ struct StateBuffers {
   std::vector<GroupStates> groups;
 
   /// Element type of gradients.
-  static DType gradient_dtype(const Plan& plan) { return compute_dtype(plan.training.precision); }
+  static DType gradient_dtype(const Plan& plan) { return planner::gradient_dtype(plan.training); }
 };
 
 StateBuffers make_state_buffers(PlanDraft& draft);

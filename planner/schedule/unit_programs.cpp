@@ -40,6 +40,7 @@ ProgramOptions options_of(const Plan& plan, bool adds) {
   options.batch = plan.strategy.micro_batch;
   options.seq = plan.training.seq;
   options.compute = compute_dtype(plan.training.precision);
+  options.gradient = gradient_dtype(plan.training);
   options.alignment = plan.tier(Tier::kDevice).alignment;
   options.head_chunks = std::min(plan.strategy.head_chunks, plan.tokens_per_pass());
   options.accumulate_gradients = adds;

@@ -62,7 +62,7 @@ class NormTask final : public DeviceTask {
         const StatePiece p = resolve_piece(context.plan, piece, rank.rank, *rank.arenas, true);
         DeviceCall call;
         call.op = kernels::SquaresInto{
-            {.dtype = p.parameter_dtype, .count = p.count, .x = p.gradients}, &partial->sum_of_squares, adds};
+            {.dtype = p.gradient_dtype, .count = p.count, .x = p.gradients}, &partial->sum_of_squares, adds};
         call.workspace = rank.arenas->address(work.workspace);
         call.workspace_bytes = rank.arenas->size(work.workspace).count();
         prepare_call(context, "norm", call);

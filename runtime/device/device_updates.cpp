@@ -39,7 +39,7 @@ class UpdateWriter {
   void write_moments() {
     for_each_piece(false, [&](const DeviceRank& rank, const planner::UpdatePiece&, const StatePiece& p) {
       ZP_CHECK(p.moments.size() == 2);
-      add(kernels::LambMoments{.gradient_dtype = p.parameter_dtype,
+      add(kernels::LambMoments{.gradient_dtype = p.gradient_dtype,
                                .count = p.count,
                                .gradient = p.gradients,
                                .first_moment = reinterpret_cast<float*>(p.moments[0]),
@@ -165,9 +165,9 @@ class UpdateWriter {
       }
       StatePiece wide;
       wide.count = count;
-      wide.parameter_dtype = piece.parameter_dtype;  // of the gradient
+      wide.gradient_dtype = piece.gradient_dtype;
       wide.parameters = reinterpret_cast<std::byte*>(scratch);
-      wide.gradients = piece.gradients + first * width;
+      wide.gradients = piece.gradients + first * size_of(piece.gradient_dtype);
       for (std::size_t s = 1; s < states; ++s)
         wide.moments.push_back(reinterpret_cast<std::byte*>(scratch + s * block));
       add(rule_call(wide, scalars(rank)));

@@ -103,6 +103,76 @@ TEST(PrecisionOfOptimizers, GivesTheSameBitsAtStages0And3) {
   }
 }
 
+/// Gradients that are kept, accumulated and reduced in fp32 beside 16-bit weights.
+class Fp32Gradients : public ::testing::TestWithParam<Precision> {};
+
+TEST_P(Fp32Gradients, GiveTheSameBitsAtAllStages) {
+  for (const Json& config : {gpt2_config(), qwen2_tied_config(), qwen3_config()}) {
+    PlanSettings settings{.ranks = 3, .stage = 0, .precision = GetParam()};
+    const auto narrow = losses(config, settings);
+    settings.gradients = planner::GradientType::kFp32;
+    const auto expected = losses(config, settings);
+    EXPECT_NE(expected, narrow);  // or the setting has no effect
+    for (std::uint64_t stage = 1; stage <= 3; ++stage) {
+      settings.stage = stage;
+      EXPECT_EQ(losses(config, settings, 3, 2, true), expected) << "stage " << stage;
+    }
+  }
+}
+
+// What a parameter's gradient takes doubles, and nothing else of a plan's states changes.
+TEST_P(Fp32Gradients, TakeTwiceTheBytes) {
+  for (std::uint64_t stage = 0; stage <= 3; ++stage) {
+    PlanSettings settings{.ranks = 2, .stage = stage, .accumulation = 2, .precision = GetParam()};
+    const planner::Plan narrow = make_test_plan(gpt2_config(), settings);
+    settings.gradients = planner::GradientType::kFp32;
+    const planner::Plan wide = make_test_plan(gpt2_config(), settings);
+    EXPECT_TRUE(planner::verify(wide).empty()) << "stage " << stage;
+    for (const planner::Buffer& buffer : narrow.buffers) {
+      const auto same = std::find_if(wide.buffers.begin(), wide.buffers.end(),
+                                     [&](const planner::Buffer& b) { return b.name == buffer.name; });
+      ASSERT_NE(same, wide.buffers.end()) << buffer.name;
+      if (buffer.name.ends_with("/ gradients") || buffer.name.ends_with("/ gradient shard")) {
+        EXPECT_EQ(same->bytes.count(), 2 * buffer.bytes.count()) << buffer.name;
+      } else if (buffer.name.find(" / moment ") != std::string::npos || buffer.name.ends_with("/ parameters")) {
+        EXPECT_EQ(same->bytes, buffer.bytes) << buffer.name;
+      }
+    }
+  }
+}
+
+// The same 16 sequences, summed from 16 passes of one or in a single pass: fp32 sums of what both compute from the same
+// 16-bit activations. A product over a pass's tokens is an fp32 sum as well, so only the order differs: the norms agree
+// to the fp32 rounding of so many terms. A sum kept in 16 bits is rounded at each of the 15 additions.
+TEST_P(Fp32Gradients, DoNotDependOnHowTheBatchIsCut) {
+  const auto norm = [](std::uint64_t micro_batch, std::uint64_t accumulation) {
+    TinyRun run(gpt2_config(), {.ranks = 1,
+                                .stage = 1,
+                                .accumulation = accumulation,
+                                .micro_batch = micro_batch,
+                                .precision = GetParam(),
+                                .gradients = planner::GradientType::kFp32});
+    runtime::TrainSettings train;
+    train.steps = 1;
+    runtime::Trainer trainer(run.plan, train, run.batches, *run.weights, *run.schedule);
+    double result = 0;
+    trainer.train([&](const runtime::StepReport& report) { result = report.grad_norm; }, run.no_interrupt);
+    return result;
+  };
+  const double whole = norm(16, 1);
+  EXPECT_GT(whole, 0);
+  // d_logits and all that follows are 16-bit values scaled by 1 / tokens of the update in both runs, so they are equal.
+  EXPECT_NEAR(norm(1, 16), whole, 1e-4 * whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(Narrow, Fp32Gradients,
+                         ::testing::Values(Precision::kBf16Mixed, Precision::kFp16Mixed, Precision::kBf16),
+                         [](const auto& test) {
+                           std::string name(planner::name_of(test.param));
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
 /// The scaler's rule, written down once more.
 struct ReferenceScaler {
   double scale;

@@ -19,6 +19,7 @@ struct PlanSettings {
   planner::OptimizerKind optimizer = planner::OptimizerKind::kAdamW;
   planner::BackendKind backend = planner::BackendKind::kCpu;
   planner::FixedDecisions fixed;
+  planner::GradientType gradients = planner::GradientType::kWeights;
 };
 
 inline Json llama_config() {
@@ -77,6 +78,7 @@ inline planner::Plan make_test_plan(const Json& config, const PlanSettings& sett
   training.seq = settings.seq;
   training.precision = settings.precision;
   training.optimizer = settings.optimizer;
+  training.gradient_dtype = settings.gradients;
   training.backend = settings.backend;
   planner::Strategy strategy = settings.fixed.over_defaults();
   strategy.stage = settings.stage;
