@@ -56,18 +56,25 @@ bool is_empty(const AttentionShape& shape) {
 }
 
 /// Whether cuDNN takes the call; its plan is built if it is new.
-bool by_cudnn(const AttentionForward& strided, Context& context) {
-  return context.cudnn() != nullptr && context.cudnn()->prepare(strided);
+bool by_cudnn(const AttentionForward& strided, Context& context, std::size_t bytes) {
+  return context.cudnn() != nullptr && context.cudnn()->prepare(strided, bytes);
 }
 bool by_cudnn(const AttentionBackward& strided, Context& context, std::size_t bytes) {
   return context.cudnn() != nullptr && context.cudnn()->prepare(strided, bytes);
+}
+
+/// A plan of cuDNN's belongs to a size of workspace: the one that is planned, whatever the launch offers.
+Launch with_planned_workspace(Launch launch, std::size_t bytes) {
+  ZP_CHECK(launch.workspace_bytes >= bytes);
+  launch.workspace_bytes = bytes;
+  return launch;
 }
 
 }  // namespace
 
 void prepare(const AttentionForward& args, Context& context) {
   check_shape(args.shape);
-  if (!is_empty(args.shape)) by_cudnn(with_strides(args), context);
+  if (!is_empty(args.shape)) by_cudnn(with_strides(args), context, workspace_bytes(args));
 }
 void prepare(const AttentionBackward& args, Context& context) {
   check_shape(args.shape);
@@ -75,7 +82,7 @@ void prepare(const AttentionBackward& args, Context& context) {
 }
 
 std::string implementation(const AttentionForward& args, Context& context) {
-  return by_cudnn(with_strides(args), context) ? "cudnn" : "tiled";
+  return by_cudnn(with_strides(args), context, workspace_bytes(args)) ? "cudnn" : "tiled";
 }
 std::string implementation(const AttentionBackward& args, Context& context) {
   return by_cudnn(with_strides(args), context, workspace_bytes(args)) ? "cudnn" : "tiled";
@@ -84,18 +91,18 @@ std::string implementation(const AttentionBackward& args, Context& context) {
 void enqueue(const AttentionForward& args, const Launch& launch) {
   check_shape(args.shape);
   if (is_empty(args.shape)) return;
+  const Launch planned = with_planned_workspace(launch, workspace_bytes(args));
   const AttentionForward strided = with_strides(args);
-  if (by_cudnn(strided, *launch.context)) return launch.context->cudnn()->enqueue(strided, launch);
+  if (by_cudnn(strided, *launch.context, planned.workspace_bytes)) {
+    return launch.context->cudnn()->enqueue(strided, planned);
+  }
   enqueue_tiled(strided, launch);
 }
 
 void enqueue(const AttentionBackward& args, const Launch& launch) {
   check_shape(args.shape);
   if (is_empty(args.shape)) return;
-  // A plan belongs to a size of workspace: the one that is planned, whatever the launch offers.
-  Launch planned = launch;
-  planned.workspace_bytes = workspace_bytes(args);
-  ZP_CHECK(launch.workspace_bytes >= planned.workspace_bytes);
+  const Launch planned = with_planned_workspace(launch, workspace_bytes(args));
   const AttentionBackward strided = with_strides(args);
   if (by_cudnn(strided, *launch.context, planned.workspace_bytes)) {
     return launch.context->cudnn()->enqueue(strided, planned);

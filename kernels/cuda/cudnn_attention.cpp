@@ -131,7 +131,7 @@ struct Forward {
 };
 
 /// out = softmax(scale q k^T, masked) v.
-Forward build_forward(const CudnnLibrary& library, const Key& key) {
+Forward build_forward(const CudnnLibrary& library, const Key& key, std::size_t workspace_bytes) {
   CudnnGraph graph(library);
   Tensors tensors(graph, key, key.sequences);
   Forward f{.q = tensors.wide(key.strides[0]),
@@ -159,7 +159,7 @@ Forward build_forward(const CudnnLibrary& library, const Key& key) {
   const CudnnTensor probabilities = tensors.scores_in_storage();
   graph.pointwise({.mode = CUDNN_POINTWISE_DIV, .x = exponentials, .y = probabilities, .b = sum});
   graph.matmul(probabilities, f.v, f.out);
-  f.plan = graph.plan(0);
+  f.plan = graph.plan(workspace_bytes);
   return f;
 }
 
@@ -266,8 +266,9 @@ void* writable(const void* data) {
 
 struct CudnnAttention::State {
   std::unique_ptr<CudnnLibrary> library;
-  std::map<Key, Forward> forward;
-  std::map<std::pair<Key, std::size_t>, Backward> backward;  ///< by the workspace offered, too
+  // By the workspace offered, too.
+  std::map<std::pair<Key, std::size_t>, Forward> forward;
+  std::map<std::pair<Key, std::size_t>, Backward> backward;
   std::string refusal;
 
   /// The plan of as many sequences at once as fit, of those numbers that divide all.
@@ -298,17 +299,17 @@ const std::string& CudnnAttention::refusal() const {
   return state_->refusal;
 }
 
-bool CudnnAttention::prepare(const AttentionForward& args) {
+bool CudnnAttention::prepare(const AttentionForward& args, std::size_t workspace_bytes) {
   if (!suits(args.shape, {args.q, args.k, args.v, args.out},
              {args.q_stride, args.k_stride, args.v_stride, args.out_stride})) {
     return false;
   }
-  const Key key = key_of(args);
+  const std::pair key(key_of(args), workspace_bytes);
   const auto known = state_->forward.find(key);
   if (known != state_->forward.end()) return known->second.plan.has_value();
   Forward built{};
   try {
-    built = build_forward(*state_->library, key);
+    built = build_forward(*state_->library, key.first, workspace_bytes);
     if (!built.plan) state_->refusal = "no engine takes the forward graph";
   } catch (const Error& error) {
     state_->refusal = error.message();
@@ -335,7 +336,7 @@ bool CudnnAttention::prepare(const AttentionBackward& args, std::size_t workspac
 }
 
 void CudnnAttention::enqueue(const AttentionForward& args, const Launch& launch) {
-  const Forward& f = state_->forward.at(key_of(args));
+  const Forward& f = state_->forward.at({key_of(args), launch.workspace_bytes});
   float scale = args.shape.scale;
   float minus_infinity = -std::numeric_limits<float>::infinity();
   const std::array bindings{CudnnBinding{f.q, writable(args.q)},
@@ -345,7 +346,7 @@ void CudnnAttention::enqueue(const AttentionForward& args, const Launch& launch)
                             CudnnBinding{f.lse, args.lse},
                             CudnnBinding{f.scale, &scale},
                             CudnnBinding{f.minus_infinity, &minus_infinity}};
-  f.plan->run(bindings, nullptr, launch.stream);
+  f.plan->run(bindings, launch.workspace, launch.stream);
 }
 
 void CudnnAttention::enqueue(const AttentionBackward& args, const Launch& launch) {

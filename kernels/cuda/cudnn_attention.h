@@ -22,8 +22,8 @@ class CudnnAttention {
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
   /// Whether there is a plan for this call; it is built if it is new.
-  bool prepare(const AttentionForward& args);
   /// \param workspace_bytes  what the call will offer
+  bool prepare(const AttentionForward& args, std::size_t workspace_bytes);
   bool prepare(const AttentionBackward& args, std::size_t workspace_bytes);
 
   /// After prepare said yes.

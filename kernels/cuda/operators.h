@@ -45,6 +45,7 @@ std::size_t workspace_bytes(const Gemm& args);
 std::size_t workspace_bytes(const LinearForward& args);
 std::size_t workspace_bytes(const LinearBackwardInput& args);
 std::size_t workspace_bytes(const LinearBackwardWeight& args);
+std::size_t workspace_bytes(const AttentionForward& args);
 std::size_t workspace_bytes(const AttentionBackward& args);
 std::size_t workspace_bytes(const SumOfSquares& args);
 std::size_t workspace_bytes(const LambNorms& args);

@@ -27,6 +27,11 @@ std::size_t workspace_bytes(const LinearBackwardWeight& args) {
   const Bytes bias = args.d_bias == nullptr ? Bytes(0) : cuda_column_sum_workspace_bytes(args.tokens, args.out, 1);
   return std::max(kCudaGemmWorkspace, bias).count();
 }
+std::size_t workspace_bytes(const AttentionForward& args) {
+  const AttentionShape& shape = args.shape;
+  return cuda_attention_forward_workspace_bytes(shape.sequences * shape.sequence_length, shape.heads, shape.dtype)
+      .count();
+}
 std::size_t workspace_bytes(const AttentionBackward& args) {
   const AttentionShape& shape = args.shape;
   return cuda_attention_backward_workspace_bytes(shape.sequences * shape.sequence_length, shape.heads, shape.head_size,

@@ -44,6 +44,13 @@ inline Bytes cuda_embedding_backward_workspace_bytes(std::uint64_t tokens) {
   return (sorted + counts) * DType::kInt32;
 }
 
+/// Of attention's forward pass, for what cuDNN keeps besides the result: it was seen to ask for a number for each row
+/// and head. Where it asks for more, an algorithm that needs less runs. The own kernel needs none.
+inline Bytes cuda_attention_forward_workspace_bytes(std::uint64_t tokens, std::uint64_t heads, DType dtype) {
+  if (dtype == DType::kFp32) return Bytes();
+  return Elements(2) * tokens * heads * DType::kFp32 + Bytes(std::uint64_t{1} << 20);
+}
+
 /// Of the gradient of attention: d_out . out of each row and head, an fp32 copy of d_q, and 1 MiB for what cuDNN
 /// keeps besides. Where cuDNN asks for more than the plan has, the own kernel runs.
 inline Bytes cuda_attention_backward_workspace_bytes(std::uint64_t tokens, std::uint64_t heads, std::uint64_t head_size,

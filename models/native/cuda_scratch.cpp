@@ -49,6 +49,11 @@ Bytes scratch_of(const Program& program, const Op& op, const DecoderShape& shape
       const Extent d_y = extent_of(program, op.reads.at(0));
       return std::max(kCudaGemmWorkspace, cuda_column_sum_workspace_bytes(d_y.rows, d_y.columns, 1));
     }
+    case OpKind::kAttentionForward: {
+      const Operand& q = op.reads.at(0);
+      return cuda_attention_forward_workspace_bytes(extent_of(program, q).rows, shape.heads,
+                                                    program.tensors.at(q.tensor).dtype);
+    }
     case OpKind::kAttentionBackward: {
       const ProgramTensor& q = program.tensors.at(op.reads.at(1).tensor);
       return cuda_attention_backward_workspace_bytes(extent_of(program, op.reads.at(1)).rows, shape.heads,

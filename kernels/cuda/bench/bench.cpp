@@ -12,6 +12,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/device_error.h"
 #include "kernels/cuda/operators.h"
 #include "models/core/error.h"
@@ -57,10 +58,11 @@ class Memory {
   std::size_t used_ = 0;
 };
 
+constexpr std::size_t kWorkspaceBytes = std::size_t{1} << 30;
+
 class Bench {
  public:
-  explicit Bench(const char* filter)
-      : filter_(filter), memory_(std::size_t{12} << 30), workspace_(std::size_t{512} << 20) {
+  explicit Bench(const char* filter) : filter_(filter), memory_(std::size_t{12} << 30), workspace_(kWorkspaceBytes) {
     check_device(cudaStreamCreate(&stream_), "stream");
     std::printf("cuDNN: %s\n", context_.cudnn_note().c_str());
   }
@@ -68,7 +70,7 @@ class Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  cuda::Launch launch() { return {stream_, &context_, workspace_.take(0), std::size_t{512} << 20}; }
+  cuda::Launch launch() { return {stream_, &context_, workspace_.take(0), kWorkspaceBytes}; }
   void* take(std::size_t elements, DType type) { return memory_.take(elements * size_of(type)); }
   cuda::Context& context() { return context_; }
   Memory& memory() { return memory_; }
@@ -296,6 +298,26 @@ void linears(Bench& bench, DType type, std::size_t in, std::size_t out, WeightLa
   }
 }
 
+/// cuDNN's attention for other workspaces than the planned ones: what more memory would bring.
+void attention_by_workspace(Bench& bench, const AttentionForward& forward, const AttentionBackward& backward,
+                            double square, const std::string& at) {
+  cuda::CudnnAttention* const cudnn = bench.context().cudnn();
+  if (cudnn == nullptr) return;
+  for (const std::size_t mebibytes : {0, 16, 64, 128, 256, 512, 1024}) {
+    cuda::Launch launch = bench.launch();
+    launch.workspace_bytes = mebibytes << 20;
+    const std::string with = " in " + std::to_string(mebibytes) + " MiB ";
+    if (cudnn->prepare(forward, launch.workspace_bytes)) {
+      bench.run("attention forward" + with + at, forward.shape.dtype, 2 * square, "TFLOPS",
+                [&] { cudnn->enqueue(forward, launch); });
+    }
+    if (cudnn->prepare(backward, launch.workspace_bytes)) {
+      bench.run("attention backward" + with + at, forward.shape.dtype, 5 * square, "TFLOPS",
+                [&] { cudnn->enqueue(backward, launch); });
+    }
+  }
+}
+
 /// FLOPs of causal attention: half of the square; 2 products forward, 5 backward.
 void attention(Bench& bench, DType type, std::size_t sequences, std::size_t heads, std::size_t kv_heads,
                std::size_t length, std::size_t size) {
@@ -310,9 +332,10 @@ void attention(Bench& bench, DType type, std::size_t sequences, std::size_t head
   const std::size_t k_at = heads * size * size_of(type);
   const std::size_t v_at = k_at + kv_heads * size * size_of(type);
   AttentionShape s{type, sequences, length, heads, kv_heads, size, 0.125f, 0};
-  const AttentionForward forward{s, qkv, width, qkv + k_at, width, qkv + v_at, width, out, 0, lse};
-  const AttentionBackward backward{s,      d_out, 0,   qkv,   width, qkv + k_at,   width, qkv + v_at,   width,
-                                   out,    0,     lse, d_qkv, width, d_qkv + k_at, width, d_qkv + v_at, width,
+  const std::size_t wide = heads * size;
+  const AttentionForward forward{s, qkv, width, qkv + k_at, width, qkv + v_at, width, out, wide, lse};
+  const AttentionBackward backward{s,      d_out, wide, qkv,   width, qkv + k_at,   width, qkv + v_at,   width,
+                                   out,    wide,  lse,  d_qkv, width, d_qkv + k_at, width, d_qkv + v_at, width,
                                    nullptr};
   const double square =
       static_cast<double>(sequences * heads) * static_cast<double>(length * length) * static_cast<double>(size);
@@ -321,6 +344,7 @@ void attention(Bench& bench, DType type, std::size_t sequences, std::size_t head
             "TFLOPS", [&] { enqueue(forward, bench.launch()); });
   bench.run("attention backward (" + cuda::implementation(backward, bench.context()) + ") " + at, type, 5 * square,
             "TFLOPS", [&] { enqueue(backward, bench.launch()); });
+  attention_by_workspace(bench, forward, backward, square, at);
 }
 
 void all(Bench& bench) {
