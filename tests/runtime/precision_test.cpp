@@ -129,14 +129,14 @@ TEST_P(Fp32Gradients, TakeTwiceTheBytes) {
     const planner::Plan wide = make_test_plan(gpt2_config(), settings);
     EXPECT_TRUE(planner::verify(wide).empty()) << "stage " << stage;
     for (const planner::Buffer& buffer : narrow.buffers) {
+      const bool is_gradient = buffer.name.ends_with("/ gradients") || buffer.name.ends_with("/ gradient shard");
+      const bool is_state =
+          buffer.name.find(" / moment ") != std::string::npos || buffer.name.ends_with("/ parameters");
+      if (!is_gradient && !is_state) continue;  // a program's scratch may be another
       const auto same = std::find_if(wide.buffers.begin(), wide.buffers.end(),
                                      [&](const planner::Buffer& b) { return b.name == buffer.name; });
       ASSERT_NE(same, wide.buffers.end()) << buffer.name;
-      if (buffer.name.ends_with("/ gradients") || buffer.name.ends_with("/ gradient shard")) {
-        EXPECT_EQ(same->bytes.count(), 2 * buffer.bytes.count()) << buffer.name;
-      } else if (buffer.name.find(" / moment ") != std::string::npos || buffer.name.ends_with("/ parameters")) {
-        EXPECT_EQ(same->bytes, buffer.bytes) << buffer.name;
-      }
+      EXPECT_EQ(same->bytes.count(), (is_gradient ? 2 : 1) * buffer.bytes.count()) << buffer.name;
     }
   }
 }
