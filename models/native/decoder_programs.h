@@ -21,7 +21,7 @@ struct ProgramOptions {
   std::uint64_t seq = 1;    ///< tokens of each
   DType compute = DType::kFp32;
   DType gradient = DType::kFp32;  ///< of the parameters' gradients: `compute`, or fp32
-  std::uint64_t alignment = 64;  ///< of saved tensors, bytes
+  std::uint64_t alignment = 64;   ///< of saved tensors, bytes
   std::uint64_t head_chunks = 1;
   BlockRecompute recompute = BlockRecompute::kNothing;
   bool accumulate_gradients = false;  ///< parameter gradients are added to those of earlier passes
